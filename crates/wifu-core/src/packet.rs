@@ -3,7 +3,7 @@
 use crate::ip;
 use crate::select::HopWord;
 use crate::shim;
-use wifu_wire::{Neighbour, Notes, Rate};
+use wifu_wire::{Moment, Neighbour, Notes, Rate};
 
 /// The octets of a packet, wherever they lie.
 pub trait Octets {
@@ -45,6 +45,9 @@ pub struct Packet<'a> {
     pub rssi_dbm: Option<i8>,
     /// Rate at which the frame came, if it came by radio and the substrate can say.
     pub rate: Option<Rate>,
+    /// When the device received it, if it came over a link and the substrate can say; `cx.now` may
+    /// be later.
+    pub received: Option<Moment>,
     /// Annotations: what handlers, lanes and the parts of an end note for each other.
     pub notes: Notes,
     /// Whether the handler that is asked may keep another copy.
@@ -63,6 +66,7 @@ impl<'a> Packet<'a> {
             transmitter: None,
             rssi_dbm: None,
             rate: None,
+            received: None,
             notes: Notes::EMPTY,
             may_copy: false,
             copied: None,

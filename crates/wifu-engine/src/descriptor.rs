@@ -12,7 +12,9 @@ use wifu_wire::names::{Named, Shelf};
 use wifu_wire::shim::ShimWord;
 use wifu_wire::{Class, Note, WireSpec};
 
-pub use crate::face::{Access, FieldUse, NoteSpec, UNSERVED};
+pub use crate::face::{
+    Access, DEADLINE, FEEDBACK, FieldUse, NoteSpec, PRIORITY, READ_BELOW, UNSERVED,
+};
 pub use crate::params::{ParamSpec, Params, Value};
 
 /// The roles of parts, in the order in which the engine calls them.
@@ -371,7 +373,7 @@ impl Registry {
 
     /// That somebody has declared an annotation of this name with another unit.
     pub fn differs(&self, note: &NoteSpec) -> Option<String> {
-        let mut notes = self.notes.iter();
+        let mut notes = self.notes.iter().chain(&READ_BELOW);
         let other = notes.find(|n| n.name == note.name && n.unit != note.unit)?;
         Some(format!(
             "the annotation \"{}\" is declared in \"{}\" and in \"{}\": one name has one unit",
@@ -475,6 +477,22 @@ mod tests {
             "who says the same declares the same"
         );
         let _ = registry.with_notes([NoteSpec { unit: "ms", ..read }]);
+    }
+
+    #[test]
+    fn what_the_node_reads_has_its_unit_before_anybody_writes_it() {
+        let of_part = NoteSpec {
+            unit: "ms",
+            ..DEADLINE
+        };
+        let registry = Registry::new(&[]);
+        let what = registry.differs(&of_part).expect("the node reads us");
+        assert!(
+            what.contains("\"deadline\" is declared in \"us\""),
+            "{what}"
+        );
+        assert!(registry.differs(&DEADLINE).is_none() && registry.note("deadline").is_none());
+        assert!(registry.with_notes([DEADLINE]).note("deadline").is_some());
     }
 
     #[test]

@@ -130,6 +130,38 @@ pub const UNSERVED: NoteSpec = NoteSpec {
     doc: "Nodes of the path that did not look at packets of this connection, either way.",
 };
 
+/// The annotation by which who sends a packet, or a handler on its way out, says how urgent it is:
+/// what has more than 0 goes before packets without, where the node's queues heed it.
+pub const PRIORITY: NoteSpec = NoteSpec {
+    name: "priority",
+    access: Access::Write,
+    unit: "",
+    doc: "How urgent a packet is that leaves; absent: 0, like all others. Above 0 it goes before \
+          them where `host.prio_feedback` is on.",
+};
+
+/// The annotation that marks a packet which carries feedback.
+pub const FEEDBACK: NoteSpec = NoteSpec {
+    name: "feedback",
+    access: Access::Write,
+    unit: "",
+    doc: "A packet that leaves carries feedback; absent, or 0: it does not. Where \
+          `host.prio_feedback` is on it goes before data.",
+};
+
+/// The annotation that says until when a packet is worth sending: the node drops it when it is to
+/// be handed to a link later than that. Written with [`wifu_wire::Notes::set_time`].
+pub const DEADLINE: NoteSpec = NoteSpec {
+    name: "deadline",
+    access: Access::Write,
+    unit: "us",
+    doc: "When a packet that leaves is worth nothing any more, on the node's clock, modulo 2^32: \
+          it is dropped rather than handed to a link later. Absent: it never expires.",
+};
+
+/// The annotations whose meaning is the node's or the engine's, which read them.
+pub const READ_BELOW: [NoteSpec; 4] = [UNSERVED, PRIORITY, FEEDBACK, DEADLINE];
+
 /// A part or a handler, without what only one of the two has.
 #[derive(Clone, Debug, Default)]
 pub struct Face {

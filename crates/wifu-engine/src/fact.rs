@@ -26,6 +26,8 @@ pub enum Fact {
     FrameRate,
     /// Who transmitted a frame: [`wifu_wire::FrameFacts::transmitter`].
     Transmitter,
+    /// When the device received a frame: [`wifu_wire::FrameFacts::received`].
+    Received,
     /// Frames for other stations: the hook `overheard`.
     Overheard,
     /// What became of a transmission: [`crate::Signal::Status`]; of handlers, `on_tx_status`.
@@ -54,7 +56,7 @@ enum Readers {
 
 impl Fact {
     /// All, in the order of the documentation.
-    pub const ALL: [Fact; 16] = [
+    pub const ALL: [Fact; 17] = [
         Fact::NextHop,
         Fact::RouteHops,
         Fact::SiteRate,
@@ -63,6 +65,7 @@ impl Fact {
         Fact::Rssi,
         Fact::FrameRate,
         Fact::Transmitter,
+        Fact::Received,
         Fact::Overheard,
         Fact::Status,
         Fact::LinkDelay,
@@ -84,6 +87,7 @@ impl Fact {
             Fact::Rssi => ("frame.rssi_dbm", "received signal strength", Both),
             Fact::FrameRate => ("frame.rate", "data rate of a frame", Both),
             Fact::Transmitter => ("frame.transmitter", "who transmitted a frame", Both),
+            Fact::Received => ("frame.received", "when a frame was received", Both),
             Fact::Overheard => ("overheard", "frames for other stations", Both),
             Fact::Status => ("status", "what became of transmissions", Both),
             Fact::LinkDelay => ("link.delay", "delay of the link layer", Handlers),

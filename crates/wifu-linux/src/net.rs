@@ -46,6 +46,8 @@ pub(crate) struct Arrival<'a> {
     /// The whole packet, unless faults had it.
     pub(crate) frame: Option<&'a [u8]>,
     pub(crate) came: Came,
+    /// When the kernel received it, nanoseconds since 1970, where that is known.
+    pub(crate) stamp: Option<u64>,
     /// A fragment, of which only the header is whole.
     pub(crate) fragment: bool,
 }
@@ -247,6 +249,7 @@ impl Net {
                             payload: packet.payload,
                             frame: Some(packet.frame),
                             came: packet.came,
+                            stamp: packet.stamp,
                             fragment: packet.fragment,
                         }),
                     }
@@ -261,6 +264,7 @@ impl Net {
                     payload: &packet.segment,
                     frame: None,
                     came: packet.came,
+                    stamp: None,
                     fragment: false,
                 });
                 faults.done(packet);

@@ -26,6 +26,8 @@ const TP_STATUS_USER: u32 = 1;
 const TP_LEN: usize = 4;
 const TP_SNAPLEN: usize = 8;
 const TP_NET: usize = 14;
+const TP_SEC: usize = 16;
+const TP_NSEC: usize = 20;
 /// In the `struct sockaddr_ll` that follows it: interface, kind of frame, length of the address,
 /// address.
 const LL_INTERFACE: usize = 32 + 4;
@@ -136,6 +138,19 @@ impl PacketRing {
         let net = usize::from(u16::from_ne_bytes([head[TP_NET], head[TP_NET + 1]]));
         let kept = kept.min(self.frame_size.saturating_sub(net));
         (self.octets(start + net, kept), kept < whole)
+    }
+
+    /// When the kernel received packet `i`: nanoseconds since 1970, by the wall clock.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn stamp(&self, i: usize) -> u64 {
+        assert!(i < self.holding, "no such packet");
+        let start = (self.held + i) % self.frames * self.frame_size;
+        let head = self.octets(start, FRAME_HEAD);
+        let word =
+            |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        u64::from(word(TP_SEC)) * 1_000_000_000 + u64::from(word(TP_NSEC))
     }
 
     /// Who transmitted packet `i`, and on which interface it came; `None` if the link has no

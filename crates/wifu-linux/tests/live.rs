@@ -160,6 +160,46 @@ fn arrive(config: RawConfig) {
     assert_eq!((received.overflowed, sent.refused, sent.kept), (0, 0, 0));
 }
 
+/// A packet that waits in the ring until somebody looks was received when it came, not then.
+#[test]
+fn a_ring_says_when_a_packet_came_and_the_ip_layer_does_not() {
+    if !privileged() {
+        return;
+    }
+    both_ways(&[PROTOCOL], stamps);
+}
+
+fn stamps(config: RawConfig) {
+    const WAIT: Span = Span(150_000_000);
+    let (_lab, a, b) = pair("stamp");
+    let (mut left, mut right) = (raw_in(&a, &config), raw_in(&b, &config));
+    let to_b = header(A, B, PROTOCOL);
+    resolve(&mut left, &mut right, &to_b);
+    let wall = || Poller::now().0 + Poller::wall_offset();
+    let before = wall();
+    send(&mut left, &to_b, b"early");
+    let sent = wall();
+    std::thread::sleep(Duration::from_nanos(WAIT.0));
+    for i in 0..right.descriptors() {
+        right.mark_ready(i);
+    }
+    let mut found = Vec::new();
+    while let Some(packets) = right.receive() {
+        found.extend(packets.map(|p| p.stamp));
+    }
+    let [stamp] = found[..] else {
+        panic!("{} packets", found.len());
+    };
+    assert_eq!(stamp.is_some(), config.direct, "{stamp:?}");
+    if let Some(at) = stamp {
+        // The kernel may hand it over a little after the call that sends it.
+        assert!(
+            at >= before && at < sent + WAIT.0 / 2,
+            "{before} {at} {sent}"
+        );
+    }
+}
+
 #[test]
 fn no_icmp_leaves_while_the_socket_is_open() {
     if !privileged() {

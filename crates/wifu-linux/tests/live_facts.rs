@@ -22,7 +22,7 @@ use wifu_linux::netns::{End, Lab, Namespace, Owner, Shape};
 use wifu_linux::poller::Coalesce;
 use wifu_linux::raw::KeepOff;
 use wifu_node::{Registry, Teller};
-use wifu_wire::{Neighbour, Rate};
+use wifu_wire::{Moment, Neighbour, Rate, Span, Time};
 
 /// What is learned is for one test at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -99,7 +99,7 @@ static WITNESS: Descriptor = Descriptor {
     name: "witness",
     role: Role::Watch,
     doc: "Writes down which facts are there.",
-    requires: &[Fact::NextHop, Fact::Transmitter],
+    requires: &[Fact::NextHop, Fact::Transmitter, Fact::Received],
     hears: &[("status", &[])],
     hooks: &["segment"],
     build: |_| Ok(Box::new(Witness)),
@@ -111,6 +111,10 @@ struct Witness;
 impl Component for Witness {
     fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         let (frame, site) = (seg.frame, &cx.board.site);
+        let received = frame.received.map(Moment::time);
+        // By one clock: not in the future, and not long ago.
+        let sound = |at: Time| at <= cx.now && cx.now - at < Span::SECOND;
+        assert!(received.is_none_or(sound), "{received:?}, {:?}", cx.now);
         let facts = [
             (Fact::NextHop, site.next_hop.is_some()),
             (Fact::RouteHops, site.route_hops.is_some()),
@@ -120,6 +124,7 @@ impl Component for Witness {
             (Fact::Rssi, frame.rssi_dbm.is_some()),
             (Fact::FrameRate, frame.rate.is_some()),
             (Fact::Transmitter, frame.transmitter.is_some()),
+            (Fact::Received, received.is_some()),
         ];
         let mut learned = LEARNED.lock().unwrap();
         learned.0 += 1;

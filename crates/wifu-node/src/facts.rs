@@ -44,6 +44,7 @@ const RADIOS: &[Fact] = &[
     Fact::Rssi,
     Fact::FrameRate,
     Fact::Transmitter,
+    Fact::Received,
     Fact::Overheard,
     Fact::Status,
     Fact::LinkDelay,
@@ -114,6 +115,7 @@ impl Teller {
                 Fact::RouteHops,
                 Fact::SiteRate,
                 Fact::Transmitter,
+                Fact::Received,
                 Fact::LinkDelay,
                 Fact::LinkQueued,
                 Fact::LinkRoom,
@@ -124,7 +126,12 @@ impl Teller {
             // Endpoints there are handed packets without facts, and no routes.
             Teller::Mock => &[],
             // By the kernel's routes and neighbours; a device's room is that of its queue here.
-            Teller::Live => &[Fact::NextHop, Fact::Transmitter, Fact::LinkRoom],
+            Teller::Live => &[
+                Fact::NextHop,
+                Fact::Transmitter,
+                Fact::Received,
+                Fact::LinkRoom,
+            ],
             // Signal and rate also of frames for this host; the rest once the driver reported.
             Teller::LiveMonitor => &[
                 Fact::Rssi,

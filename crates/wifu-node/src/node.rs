@@ -2,6 +2,7 @@
 
 use crate::Ways;
 use crate::down::Down;
+use crate::heeds::{Heeded, Heeds};
 use crate::lanes::Lanes;
 use crate::passage::{Mask, Passage};
 use crate::work::{HostCost, HostCounters, Work};
@@ -27,6 +28,9 @@ pub struct Node {
     pub(crate) work: Option<Box<Work>>,
     /// Held packets, as they were when the chain took them.
     pub(crate) held: BTreeMap<u32, Passage>,
+    /// The annotations that it heeds.
+    pub(crate) heeds: Heeds,
+    pub(crate) heeded: Heeded,
     /// What was noted on packets with which the substrate is not done yet.
     pub(crate) later: BTreeMap<u32, Notes>,
     /// A packet while the chain sees it.
@@ -58,6 +62,8 @@ impl Node {
             end: None,
             work: None,
             held: BTreeMap::new(),
+            heeds: Heeds::default(),
+            heeded: Heeded::default(),
             later: BTreeMap::new(),
             octets: Vec::new(),
             going: None,

@@ -18,6 +18,8 @@ impl Mask {
     pub const STATUS: Mask = Mask(1 << 10);
     /// The host takes its time over packets of the end.
     pub const WORK: Mask = Mask(1 << 11);
+    /// Annotations that the node heeds may be on packets that leave.
+    pub const NOTED: Mask = Mask(1 << 12);
 
     /// With the bits of these hooks in place of those before.
     #[must_use]
@@ -59,14 +61,16 @@ impl Mask {
     pub fn is_clear(self) -> bool {
         const HEARD: u16 = 1 << Hook::Overheard as u8;
         const SENT: u16 = 1 << Hook::Output as u8;
-        self.0 & !(HEARD | SENT | Mask::EARS.0 | Mask::STATUS.0) == 0
+        // Who could note anything on what comes is a handler or a lane.
+        const OUT: u16 = SENT | Mask::NOTED.0;
+        self.0 & !(HEARD | OUT | Mask::EARS.0 | Mask::STATUS.0) == 0
     }
 
     /// Whether packets that this node sends meet nothing here on their way.
     #[inline(always)]
     pub(crate) fn is_clear_out(self) -> bool {
         const SENT: u16 = 1 << Hook::Output as u8 | 1 << Hook::Postrouting as u8;
-        self.0 & (SENT | Mask::LANES.0) == 0
+        self.0 & (SENT | Mask::LANES.0 | Mask::NOTED.0) == 0
     }
 
     /// Whether packets that the radio hears for others are of interest.

@@ -20,7 +20,7 @@ impl Node {
     #[inline]
     pub fn arrive(&mut self, ways: &mut impl Ways, packet: Ticket, frame: impl Frame) -> bool {
         if !self.mask.is_clear() {
-            let way = Passage::new(packet, Hook::Prerouting, frame.facts());
+            let way = Passage::new(packet, Hook::Prerouting, frame.facts(ways.now()));
             self.pass(ways, way, false);
             return true;
         }
@@ -28,7 +28,8 @@ impl Node {
         match ways.bound(packet) {
             Bound::Here => {
                 // With work at the host it is not clear.
-                self.read(ways, packet, frame.facts());
+                let facts = frame.facts(ways.now());
+                self.read(ways, packet, facts);
                 return true;
             }
             Bound::Onward => match ways.relay(packet) {
@@ -122,6 +123,9 @@ impl Node {
                     Hook::Postrouting
                 }
                 Hook::Postrouting => {
+                    if mask.has(Mask::NOTED) && self.is_late(ways, &way) {
+                        break;
+                    }
                     if let Err(why) = send(ways, way.to, packet) {
                         self.refused(ways, packet, why);
                     }
@@ -268,9 +272,7 @@ impl Node {
         }
         while let Some((released, mut way)) = self.released() {
             match self.ask(ways, &mut way, Asking::Again(released)) {
-                Verdict::Accept if way.to != LinkTo::Route => {
-                    leave_for(ways, way.to, way.packet);
-                }
+                Verdict::Accept if way.to != LinkTo::Route => self.leave_for(ways, &way),
                 Verdict::Accept => {
                     self.pass(ways, way, true);
                 }
@@ -331,7 +333,17 @@ impl Node {
                 Verdict::Hold => return,
             }
         }
-        leave_for(ways, sending.to, packet);
+        self.leave_for(ways, &way);
+    }
+
+    /// What a handler sent leaves, past all hooks.
+    fn leave_for(&mut self, ways: &mut impl Ways, way: &Passage) {
+        if self.mask.has(Mask::NOTED) && self.is_late(ways, way) {
+            return;
+        }
+        if let Err(why) = send(ways, way.to, way.packet) {
+            ways.lose(way.packet, why);
+        }
     }
 
     /// The chain's time has come.
@@ -348,7 +360,7 @@ impl Node {
 
     /// The radio heard a packet for somebody else; the ticket stays the substrate's.
     pub fn overhear(&mut self, ways: &mut impl Ways, packet: Ticket, frame: impl Frame) {
-        let facts = frame.facts();
+        let facts = frame.facts(ways.now());
         if self.mask.at(Hook::Overheard) {
             let mut way = Passage::new(packet, Hook::Overheard, facts);
             if self.ask(ways, &mut way, Asking::New) == Verdict::Hold {
@@ -408,6 +420,7 @@ impl Node {
         packet.transmitter = way.facts.transmitter;
         packet.rssi_dbm = way.facts.rssi_dbm;
         packet.rate = way.facts.rate;
+        packet.received = way.facts.received;
         packet.notes = way.facts.notes;
         let here = Here::new(self.number, Some(ip.dst), &cell);
         let verdict = match why {
@@ -451,13 +464,6 @@ fn send(ways: &mut impl Ways, to: LinkTo, packet: Ticket) -> Result<(), Lost> {
         LinkTo::Route => ways.send(packet),
         LinkTo::Neighbour(to) => ways.send_to(packet, Some(to)),
         LinkTo::All => ways.send_to(packet, None),
-    }
-}
-
-/// What a handler sent leaves, past all hooks.
-fn leave_for(ways: &mut impl Ways, to: LinkTo, packet: Ticket) {
-    if let Err(why) = send(ways, to, packet) {
-        ways.lose(packet, why);
     }
 }
 

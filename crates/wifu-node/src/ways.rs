@@ -20,6 +20,8 @@ pub enum Lost {
     Hop,
     /// The host that it was for had too many to work off.
     Host,
+    /// The deadline that was noted on it had passed.
+    Late,
 }
 
 /// Where a packet that came over a link is bound.
@@ -46,12 +48,13 @@ pub enum Relayed {
 
 /// How a packet came, as its substrate knows it: looked at only where somebody asks.
 pub trait Frame: Copy {
-    /// In the words of handlers, lanes and ends.
-    fn facts(self) -> FrameFacts;
+    /// In the words of handlers, lanes and ends. It is `now`: where links hand over at once, it was
+    /// received now.
+    fn facts(self, now: Time) -> FrameFacts;
 }
 
 impl Frame for FrameFacts {
-    fn facts(self) -> FrameFacts {
+    fn facts(self, _: Time) -> FrameFacts {
         self
     }
 }
@@ -161,6 +164,10 @@ pub trait Ways {
     /// # Errors
     /// Why it is lost; its holder has it still.
     fn send_to(&mut self, packet: Ticket, to: Option<Neighbour>) -> Result<(), Lost>;
+
+    /// A packet that is handed to a device next carries feedback, or has priority: it goes before
+    /// those without that wait for the device, where the device's queue knows of such a thing.
+    fn hasten(&mut self, packet: Ticket);
 
     /// Whether a packet for this node is for its end, not for an application of the substrate.
     fn is_for_end(&self, packet: Ticket) -> bool;

@@ -1,7 +1,7 @@
 //! The way down: queueing discipline, the driver's ring, completion interrupts, and the delay that
 //! a driver can measure (Behaviour 7).
 
-use crate::discipline::{Managed, Put, Waits};
+use crate::discipline::{Managed, Put, Waits, join};
 use crate::phy::Mode;
 use crate::plan::RadioConfig;
 use std::collections::VecDeque;
@@ -17,6 +17,8 @@ pub(crate) struct Item {
     pub bytes: u16,
     /// Its transport understands marks.
     pub ect: bool,
+    /// It goes before those of which this is not said.
+    pub first: bool,
     /// Number over the whole run.
     pub frame: u32,
     /// When the queue took it, when the ring did.
@@ -33,6 +35,9 @@ impl Waits for Item {
     }
     fn octets(&self) -> u16 {
         self.bytes
+    }
+    fn first(&self) -> bool {
+        self.first
     }
 }
 
@@ -220,9 +225,10 @@ impl Driver {
         Some(item)
     }
 
+    /// What has priority passes the ring, too, as by one of its own in hardware with several.
     fn enter_ring(&mut self, now: Time, mut item: Item) {
         item.enqueued = now;
-        self.ring.push_back(item);
+        join(&mut self.ring, item);
         self.stopped = self.occupied() >= self.size;
     }
 
@@ -231,8 +237,10 @@ impl Driver {
     pub fn forget(&mut self) -> (Vec<Item>, bool) {
         let full = self.room() == 0;
         let mut lost: Vec<Item> = self.ring.drain(..).chain(self.qdisc.drain(..)).collect();
-        if let Some(Managed::FqCodel(fq)) = self.managed.as_deref_mut() {
-            lost.extend(fq.drain());
+        if let Some(managed) = self.managed.as_deref_mut() {
+            if let Managed::FqCodel(fq) = managed {
+                lost.extend(fq.drain());
+            }
             lost.sort_by_key(|item| item.frame);
         }
         self.stopped = self.occupied() >= self.size;
@@ -302,6 +310,7 @@ impl Driver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::discipline::Discipline;
 
     fn item(frame: u32, at: Time) -> Item {
         Item {
@@ -309,6 +318,7 @@ mod tests {
             to: 1,
             bytes: 1500,
             ect: false,
+            first: false,
             frame,
             queued: at,
             enqueued: at,
@@ -324,6 +334,48 @@ mod tests {
             ..RadioConfig::default()
         };
         Driver::new(&config, None, Rng::new(1))
+    }
+
+    #[test]
+    fn what_has_priority_passes_queue_and_ring_but_not_the_hardware() {
+        let config = RadioConfig {
+            queue: 5,
+            ring: 3,
+            discipline: Some(Discipline::Priority),
+            ..RadioConfig::default()
+        };
+        let managed = Managed::new(&Discipline::Priority, |_| Span::ZERO, Rng::new(2));
+        let mut d = Driver::new(&config, Some(Box::new(managed)), Rng::new(1));
+        let first = |n| Item {
+            first: true,
+            ..item(n, Time::ZERO)
+        };
+        d.push(Time::ZERO, item(1, Time::ZERO), 0);
+        let mut order = vec![d.take().map(|i| i.frame)];
+        // Two fit into the ring, behind what the hardware has; then the queue fills.
+        for packet in [
+            item(2, Time::ZERO),
+            first(3),
+            item(4, Time::ZERO),
+            first(5),
+            first(6),
+        ] {
+            assert_eq!(d.push(Time::ZERO, packet, 0), Put::Taken);
+        }
+        assert_eq!(d.waiting(), 6);
+        while d.ready() || d.queued() > 0 {
+            d.finish(finished(item(0, Time::ZERO)));
+            d.interrupt(Time::ZERO);
+            while d.report(Time::ZERO).is_some() {}
+            d.refill(Time::ZERO);
+            order.push(d.take().map(|i| i.frame));
+        }
+        let order: Vec<u32> = order.into_iter().flatten().collect();
+        assert_eq!(
+            order,
+            [1, 3, 5, 6, 2, 4],
+            "each kind in the order in which it came"
+        );
     }
 
     fn finished(item: Item) -> Finished {

@@ -61,6 +61,7 @@ impl Mac {
             to: frame.to.unwrap_or(NOBODY),
             bytes: frame.bytes,
             ect: class.ect,
+            first: class.first,
             frame: self.frames,
             queued: run.now,
             enqueued: run.now,

@@ -214,11 +214,22 @@ pub struct PacketOutcome {
     /// Dropped by the host that it was for, where too many waited ([`NodeOutcome::host`]).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub host: u64,
+    /// Dropped by a node that was to hand them to a link, after the deadline that was noted on them
+    /// ([`NodeOutcome::late`]).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub late: u64,
     /// On their way at the end.
     pub inside: u64,
     /// Copies that handlers and lanes of hops sent, besides the packets that the ends sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub copies: u64,
+}
+
+impl PacketOutcome {
+    /// Those that did not arrive and are not on their way.
+    pub fn lost(&self) -> u64 {
+        self.queue + self.link + self.wire + self.route + self.hop + self.host + self.late
+    }
 }
 
 fn is_zero(n: &u64) -> bool {
@@ -282,6 +293,14 @@ pub struct NodeOutcome {
     pub delay_us: Option<f64>,
     /// Packets forwarded.
     pub forwarded: u64,
+    /// Packets dropped when they were to be handed to a link: the deadline that was noted on them
+    /// had passed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub late: u64,
+    /// Packets handed to a link that carry feedback or have priority, by what was noted on them:
+    /// they go before others where `host.prio_feedback` is on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first: u64,
     /// Packets that its endpoint dropped, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub dropped: BTreeMap<String, u64>,

@@ -330,6 +330,10 @@ pub struct HostSpec {
     /// What queues do before they are full; nothing if absent (drop-tail).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSpec>,
+    /// What carries feedback or has priority, by the annotations `feedback` and `priority`, goes
+    /// before all else that waits for a link.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub prio_feedback: bool,
     /// Nodes that forward packets and serve no protocol: none of the handlers that compositions
     /// bring along run there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -365,6 +369,7 @@ impl Default for HostSpec {
             profile: None,
             mtu: mtu(),
             queue: None,
+            prio_feedback: false,
             unserved: Vec::new(),
             lanes: Scheduler::default(),
         }
@@ -487,6 +492,10 @@ impl Scenario {
         }
         if let Some(queue) = &self.host.queue {
             queue.discipline()?;
+            if self.host.prio_feedback {
+                let what = "goes with drop-tail queues only: leave out host.queue, or this key";
+                return Err(ScenarioError::key("host.prio_feedback", what));
+            }
         }
         if let Some(olsr) = &self.routing.olsr {
             olsr.check()?;

@@ -98,6 +98,7 @@ fn seen(frame: &FrameFacts, board: &Board) {
             (Fact::Rssi, frame.rssi_dbm.is_some()),
             (Fact::FrameRate, frame.rate.is_some()),
             (Fact::Transmitter, frame.transmitter.is_some()),
+            (Fact::Received, frame.received.is_some()),
         ],
     );
 }
@@ -144,6 +145,7 @@ impl Handler for Observer {
                 (Fact::Rssi, packet.rssi_dbm.is_some()),
                 (Fact::FrameRate, packet.rate.is_some()),
                 (Fact::Transmitter, packet.transmitter.is_some()),
+                (Fact::Received, packet.received.is_some()),
                 (Fact::Overheard, hook == Hook::Overheard),
                 (Fact::LinkDelay, link.delay.is_some()),
                 (Fact::LinkQueued, link.queued.is_some()),

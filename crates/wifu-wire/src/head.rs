@@ -5,7 +5,7 @@ use crate::format::{Class, Format};
 use crate::ipv4::Ecn;
 use crate::neighbour::Neighbour;
 use crate::notes::Notes;
-use crate::units::{Rate, Seq};
+use crate::units::{Moment, Rate, Seq};
 
 /// How many words of a format's own a [`Head`] holds.
 pub const WORDS: usize = 16;
@@ -271,6 +271,9 @@ pub struct FrameFacts {
     pub rate: Option<Rate>,
     /// Who transmitted it.
     pub transmitter: Option<Neighbour>,
+    /// When the device received it, however long it waited since, for the host or where a handler
+    /// held it.
+    pub received: Option<Moment>,
     /// Length of the IP packet, octets.
     pub bytes: u16,
     /// It goes the way that this end or lane sends; else it comes the other way. What reaches an
@@ -292,6 +295,7 @@ impl FrameFacts {
         rssi_dbm: None,
         rate: None,
         transmitter: None,
+        received: None,
         bytes: 0,
         along: false,
         unserved: None,

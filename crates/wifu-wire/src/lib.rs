@@ -37,7 +37,7 @@ pub use head::{Flags, FrameFacts, Head, Place, RANGES, SynOptions, WORDS, Wire, 
 pub use ip::{AnyIpInfo, Ecn, IpInfo};
 pub use neighbour::{LinkTo, Neighbour};
 pub use notes::{NOTES, Note, Notes};
-pub use units::{Rate, Rng, Seq, Span, Time};
+pub use units::{Moment, Rate, Rng, Seq, Span, Time};
 
 /// A wire format that compositions may name.
 #[derive(Debug)]

@@ -2,6 +2,11 @@
 //! parts of an end. They are on no wire. Each has a name and a unit, declared by whoever writes or
 //! reads it, and is absent where nobody set it; here they are numbers behind an index of their own.
 
+use crate::units::Time;
+
+/// Nanoseconds.
+const MICRO: u64 = 1_000;
+
 /// How many different annotations one registry may declare.
 pub const NOTES: usize = 8;
 
@@ -36,6 +41,26 @@ impl Notes {
         self.set == 0
     }
 
+    /// The time that an annotation says ([`Notes::set_time`]), as the last one before or the next
+    /// one after `now` that it may mean: up to 35 minutes away.
+    pub fn time(&self, note: Note, now: Time) -> Option<Time> {
+        let ahead = self.get(note)?.wrapping_sub(now.wire_micros()) as i32;
+        let whole = now.0 - now.0 % MICRO;
+        let away = u64::from(ahead.unsigned_abs()) * MICRO;
+        Some(Time(match ahead < 0 {
+            true => whole.saturating_sub(away),
+            false => whole.saturating_add(away),
+        }))
+    }
+
+    /// Set a value that is a time: microseconds on the node's clock, modulo 2^32.
+    ///
+    /// # Panics
+    /// If `note` is not below [`NOTES`].
+    pub fn set_time(&mut self, note: Note, at: Time) {
+        self.set(note, at.wire_micros());
+    }
+
     /// Add what another set; where both did, its value counts.
     pub fn add(&mut self, other: &Notes) {
         for at in (0..NOTES).filter(|at| other.set & 1 << at != 0) {
@@ -57,6 +82,31 @@ impl Notes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_the_nearest_one_that_is_meant() {
+        let (note, mut notes) = (Note(3), Notes::EMPTY);
+        assert_eq!(notes.time(note, Time(5)), None);
+        // 2^32 us are 4294.967296 s: on both sides of where the value begins anew.
+        let turn = 4_294_967_296_000;
+        for now in [0, 17_000_999, turn - 1, turn, 7 * turn + 123_456_789] {
+            for away in [0, 1, 999_999, 2_000_000_000] {
+                let later = (now / MICRO + away) * MICRO;
+                notes.set_time(note, Time(later + 999));
+                assert_eq!(
+                    notes.time(note, Time(now)),
+                    Some(Time(later)),
+                    "{now} {away}"
+                );
+                let Some(earlier) = (now / MICRO).checked_sub(away) else {
+                    continue;
+                };
+                notes.set_time(note, Time(earlier * MICRO));
+                let found = notes.time(note, Time(now));
+                assert_eq!(found, Some(Time(earlier * MICRO)), "{now} {away}");
+            }
+        }
+    }
 
     #[test]
     fn what_nobody_set_is_absent() {

@@ -3,12 +3,36 @@
 //! Nothing here reads a clock or a source of entropy: time and seeds are arguments everywhere.
 
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
 use core::str::FromStr;
 
 /// Nanoseconds since the substrate's epoch. The core never reads a clock; it is told the time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 pub struct Time(pub u64);
+
+/// A [`Time`] that takes no more room where it may be absent: of any time but [`Time::NEVER`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Moment(NonZeroU64);
+
+const _: () = assert!(size_of::<Option<Moment>>() == size_of::<Time>());
+
+impl Moment {
+    /// This time; `None` for [`Time::NEVER`].
+    #[inline]
+    pub const fn new(at: Time) -> Option<Moment> {
+        match NonZeroU64::new(!at.0) {
+            Some(n) => Some(Moment(n)),
+            None => None,
+        }
+    }
+
+    /// The time.
+    #[inline]
+    pub const fn time(self) -> Time {
+        Time(!self.0.get())
+    }
+}
 
 /// A length of time in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]

@@ -135,8 +135,9 @@ fn all_json(registry: &Registry) -> anyhow::Result<Json> {
     let handlers = registry.kinds().handlers.iter();
     let handlers: Vec<Json> = handlers.map(|d| handlers::json(d)).collect();
     let formats: Vec<Json> = formats::all(registry).map(formats::json).collect();
-    let notes = registry.parts().notes().iter();
-    let notes: Vec<Json> = notes.map(|n| annotations::json(registry, n)).collect();
+    let notes: Vec<Json> = annotations::all(registry)
+        .map(|n| annotations::json(registry, n))
+        .collect();
     let facts: Vec<Json> = Fact::ALL.into_iter().map(facts::json).collect();
     let profiles: Vec<&str> = library.profiles().collect();
     let sets = testbeds::all()?;
@@ -185,7 +186,7 @@ fn list_text(registry: &Registry, kind: Option<&str>) -> anyhow::Result<()> {
     }
     if wants("annotations") {
         println!("Annotations:");
-        for n in registry.parts().notes() {
+        for n in annotations::all(registry) {
             row(n.name, n.doc);
         }
     }
@@ -326,7 +327,7 @@ pub fn describe(args: &DescribeArgs, registry: &Registry) -> anyhow::Result<Exit
         let others: Vec<&str> = parts
             .chain(registry.kinds().handlers.names())
             .chain(formats::all(registry).map(|f| f.name))
-            .chain(registry.parts().notes().iter().map(|n| n.name))
+            .chain(annotations::all(registry).map(|n| n.name))
             .chain(sets::names())
             .collect();
         let all = library.protocols().iter().map(String::as_str);
@@ -363,7 +364,7 @@ fn described(
     if let Some(f) = formats::all(registry).find(|f| f.name == stem) {
         return Ok(Some((formats::json(f), formats::text(f))));
     }
-    if let Some(n) = registry.parts().notes().iter().find(|n| n.name == stem) {
+    if let Some(n) = annotations::all(registry).find(|n| n.name == stem) {
         let (json, text) = (
             annotations::json(registry, n),
             annotations::text(registry, n),

@@ -209,6 +209,15 @@ fn annotations_and_the_shim_are_listed_and_described() {
     assert!(text.contains("Written by tpa-shim"), "{text}");
     let text = said(&["describe", "unserved"]);
     assert!(text.contains("read by the engine"), "{text}");
+    // What the node reads is known before anybody writes it.
+    for name in ["priority", "feedback", "deadline"] {
+        assert!(said(&["list", "annotations"]).contains(&format!("\n  {name} ")));
+        let text = said(&["describe", name]);
+        assert!(
+            text.contains("Written by nobody here; read by the node."),
+            "{text}"
+        );
+    }
     assert!(said(&["list", "formats"]).contains("\n  shim "));
     assert!(said(&["describe", "shim"]).starts_with("shim (wire format)"));
 }

@@ -64,6 +64,8 @@ pub struct Packet<'a> {
     pub frame: &'a [u8],
     /// How it reached this host.
     pub came: Came,
+    /// When the kernel received it, nanoseconds since 1970; `None` where the IP layer brings it.
+    pub stamp: Option<u64>,
     /// It is a fragment, of which nothing but `ip` and `frame` means anything: a node that relays
     /// refuses it.
     pub fragment: bool,
@@ -214,14 +216,15 @@ impl<'a> Iterator for Packets<'a> {
                 self.counters.received += 1;
                 self.counters.received_octets += frame.len() as u64;
             }
-            let came = match self.batch {
-                Source::Batch(_) | Source::Six(_) => Came::Host,
+            let (came, stamp) = match self.batch {
+                Source::Batch(_) | Source::Six(_) => (Came::Host, None),
                 Source::Ring(ring) => {
                     let transmitter = ring.transmitter(at).and_then(neighbour);
-                    match ring.is_to_all(at) {
+                    let came = match ring.is_to_all(at) {
                         true => Came::All(transmitter),
                         false => Came::Link(transmitter),
-                    }
+                    };
+                    (came, Some(ring.stamp(at)))
                 }
             };
             return Some(Packet {
@@ -229,6 +232,7 @@ impl<'a> Iterator for Packets<'a> {
                 payload,
                 frame,
                 came,
+                stamp,
                 fragment,
             });
         }

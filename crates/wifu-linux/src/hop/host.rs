@@ -20,10 +20,10 @@ use wifu_engine::descriptor::UNSERVED;
 use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Fact, Ticket};
 use wifu_node::facts::{self, told};
 use wifu_node::{
-    Catalog, HostCounters, LaneCounters, Lanes, LanesConfig, Node, Protocol, Registry, Scheduler,
-    Substrate, Teller, tell_apart,
+    Catalog, Heeds, HostCounters, LaneCounters, Lanes, LanesConfig, Node, Protocol, Registry,
+    Scheduler, Substrate, Teller, tell_apart,
 };
-use wifu_wire::{FrameFacts, Neighbour, Rng, Span, Time};
+use wifu_wire::{FrameFacts, Moment, Neighbour, Rng, Span, Time};
 
 /// The node of a host: its end, and what runs for those compositions that are served.
 pub(crate) struct Hop {
@@ -53,8 +53,22 @@ pub(crate) struct Hop {
     serves: bool,
     /// What packets of its connections cost it.
     work: Option<HostWork>,
-    /// Packets that came before the node sees them, and who transmitted them.
-    came: Vec<(Ticket, Option<Neighbour>)>,
+    /// Packets that came before the node sees them, who transmitted them, and when the kernel
+    /// received them, by the wall clock.
+    came: Vec<(Ticket, Option<Neighbour>, Option<u64>)>,
+}
+
+/// The annotations that these may write, whose hop halves are `halves`.
+fn heeds(registry: &Registry, served: &[Arc<Protocol>], halves: &[Arc<Protocol>]) -> Heeds {
+    let handlers = halves.iter().flat_map(|p| &p.handlers.handlers);
+    let ends = served.iter().map(|p| &*p.ends);
+    Heeds::of(registry.kinds(), ends, handlers)
+}
+
+/// When a packet was received that has a stamp of the wall clock, which is so much ahead of ours:
+/// not after `now`, whatever becomes of the wall clock.
+fn received(stamp: u64, offset: u64, now: Time) -> Time {
+    Time(stamp.saturating_sub(offset)).min(now)
 }
 
 /// An address of whose way a node knows.
@@ -109,12 +123,11 @@ impl Hop {
         if !chain.is_empty() {
             node.set_chain(chain);
         }
-        if let Some(lanes) = lanes {
-            node.set_lanes(lanes);
-        }
+        lanes.into_iter().for_each(|lanes| node.set_lanes(lanes));
         node.set_end(end);
         work.into_iter()
             .for_each(|work| node.set_cost(work.cost.slower(work.slower)));
+        node.heed(heeds(registry, served, &halves));
         let heard = |f: fn(&Blueprint) -> bool| served.iter().any(|p| f(&p.ends));
         node.listen(heard(Blueprint::overhears), heard(|b| b.hears("status")));
         let numbers: Vec<u8> = served.iter().map(|p| p.ends.number).collect();
@@ -290,7 +303,7 @@ impl Hop {
             None => self.store.segment(&ip, arrival.payload, came),
         };
         match ticket {
-            Some(ticket) => self.came.push((ticket, transmitter)),
+            Some(ticket) => self.came.push((ticket, transmitter, arrival.stamp)),
             None => {
                 self.counters.too_long += 1;
                 if let Some(frame) = arrival.frame.filter(|_| came == Came::Link) {
@@ -343,11 +356,15 @@ impl Hop {
         }
         self.told = told;
         let mut came = core::mem::take(&mut self.came);
-        for (ticket, transmitter) in came.drain(..) {
+        let stamped = came.iter().any(|c| c.2.is_some());
+        let offset = stamped.then(Poller::wall_offset);
+        for (ticket, transmitter, stamp) in came.drain(..) {
+            let received = |(stamp, offset)| Moment::new(received(stamp, offset, now));
             let shown = self.air.as_mut();
             let shown = shown.and_then(|air| air.signal(self.store.octets(ticket)));
             let facts = FrameFacts {
                 transmitter,
+                received: stamp.zip(offset).and_then(received),
                 ..shown.unwrap_or_else(|| self.drivers.frame(transmitter))
             };
             let (node, mut here) = self.at(now, net);
@@ -560,4 +577,20 @@ pub(crate) fn served(
         served.push(protocol);
     }
     Ok(served)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_was_received_by_our_clock_and_never_in_the_future() {
+        let now = Time(5_000);
+        // Our clock began at 100 of the wall's.
+        assert_eq!(received(3_100, 100, now), Time(3_000));
+        assert_eq!(received(5_100, 100, now), now);
+        // The wall clock was set back, or forth, since the packet came.
+        assert_eq!(received(9_100, 100, now), now);
+        assert_eq!(received(90, 100, now), Time::ZERO);
+    }
 }

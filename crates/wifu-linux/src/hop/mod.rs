@@ -30,6 +30,8 @@ pub struct HopCounters {
     pub hop: u64,
     /// Lost: too many waited for this host to work them off (`--host-profile`).
     pub host: u64,
+    /// Lost: the deadline that was noted on them had passed when they were to leave.
+    pub late: u64,
     /// Dropped: longer than this host's packets may be, or than the next link takes.
     pub too_long: u64,
     /// Dropped: fragments, which no handler and no lane can read.

@@ -451,6 +451,7 @@ impl Ways for Here<'_> {
             Lost::Route => &mut counters.route,
             Lost::Hop => &mut counters.hop,
             Lost::Host => &mut counters.host,
+            Lost::Late => &mut counters.late,
         };
         *count += 1;
         if why == Lost::Route {
@@ -545,6 +546,8 @@ impl Ways for Here<'_> {
         self.left(packet, interface);
         Ok(())
     }
+
+    fn hasten(&mut self, _: Ticket) {}
 
     fn is_for_end(&self, _: Ticket) -> bool {
         true

@@ -151,6 +151,8 @@ pub struct World {
     pub last: Option<Vec<u8>>,
     /// What was lost.
     pub lost: Vec<Lost>,
+    /// Packets that go before others.
+    pub hastened: Vec<Ticket>,
     /// What was read here.
     pub read: Vec<Reader>,
     pub lines: Vec<String>,
@@ -179,6 +181,7 @@ impl World {
             sent: VecDeque::new(),
             last: None,
             lost: Vec::new(),
+            hastened: Vec::new(),
             read: Vec::new(),
             lines: Vec::new(),
             books: Books::default(),
@@ -767,6 +770,10 @@ impl Ways for World {
             return self.refuse(packet, Lost::Route, "send_to: no such device");
         }
         self.enter(packet, device, LinkTo::Neighbour(neighbour))
+    }
+
+    fn hasten(&mut self, packet: Ticket) {
+        self.hastened.push(packet);
     }
 
     fn is_for_end(&self, packet: Ticket) -> bool {

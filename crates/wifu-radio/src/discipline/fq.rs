@@ -195,6 +195,9 @@ mod tests {
         fn octets(&self) -> u16 {
             self.octets
         }
+        fn first(&self) -> bool {
+            false
+        }
     }
 
     fn packet(flow: u64, number: u32, octets: u16) -> Packet {

@@ -25,6 +25,8 @@ pub enum Discipline {
     Codel(CodelParams),
     /// A queue for each flow, with controlled delay.
     FqCodel(FqParams),
+    /// What has priority ([`PacketClass::first`]) goes before all others that wait.
+    Priority,
 }
 
 /// What a discipline has to know of a packet that waits.
@@ -35,6 +37,19 @@ pub trait Waits: Copy {
     fn ect(&self) -> bool;
     /// Length of the IP packet.
     fn octets(&self) -> u16;
+    /// It goes before those of which this is not said.
+    fn first(&self) -> bool;
+}
+
+/// A packet joins those that wait, behind those that go before it.
+#[inline]
+pub(crate) fn join<T: Waits>(line: &mut VecDeque<T>, packet: T) {
+    if packet.first() {
+        let before = line.iter().take_while(|waits| waits.first()).count();
+        line.insert(before, packet);
+    } else {
+        line.push_back(packet);
+    }
 }
 
 /// To whom a packet belongs, as queueing disciplines see it.
@@ -44,6 +59,8 @@ pub struct PacketClass {
     pub ect: bool,
     /// A number of its flow, equal for all packets of it: of a hash, say.
     pub flow: u64,
+    /// It has priority, for [`Discipline::Priority`].
+    pub first: bool,
 }
 
 /// What became of a packet at the entrance of a queue.
@@ -78,6 +95,8 @@ pub enum Managed<T> {
     Codel(Codel),
     /// See [`Discipline::FqCodel`]; all that waits is in it.
     FqCodel(FqCodel<T>),
+    /// See [`Discipline::Priority`].
+    Priority,
 }
 
 impl<T: Waits> Managed<T> {
@@ -89,6 +108,7 @@ impl<T: Waits> Managed<T> {
             Discipline::Red(p) => Managed::Red(Red::new(*p, slot(p.mean_octets), rng)),
             Discipline::Codel(p) => Managed::Codel(Codel::new(*p)),
             Discipline::FqCodel(p) => Managed::FqCodel(FqCodel::new(*p, rng)),
+            Discipline::Priority => Managed::Priority,
         }
     }
 
@@ -97,7 +117,7 @@ impl<T: Waits> Managed<T> {
         match self {
             Managed::Step(above) => waiting > *above as usize,
             Managed::Red(red) => red.arrives(now, waiting),
-            Managed::Codel(_) | Managed::FqCodel(_) => false,
+            Managed::Codel(_) | Managed::FqCodel(_) | Managed::Priority => false,
         }
     }
 
@@ -106,8 +126,16 @@ impl<T: Waits> Managed<T> {
         match self {
             Managed::Red(red) => red.emptied(now),
             Managed::Codel(codel) => codel.rest(),
-            Managed::Step(_) | Managed::FqCodel(_) => {}
+            Managed::Step(_) | Managed::FqCodel(_) | Managed::Priority => {}
         }
+    }
+
+    /// Whether it says what goes next no sooner than when the link is free.
+    pub fn chooses(&self) -> bool {
+        matches!(
+            self,
+            Managed::Codel(_) | Managed::FqCodel(_) | Managed::Priority
+        )
     }
 
     /// How many packets wait in it.
@@ -123,6 +151,7 @@ impl<T: Waits> Managed<T> {
     pub fn queue(&mut self, line: &mut VecDeque<T>, flow: u64, packet: T) {
         match self {
             Managed::FqCodel(fq) => fq.push(flow, packet),
+            Managed::Priority => join(line, packet),
             _ => line.push_back(packet),
         }
     }
@@ -149,7 +178,7 @@ impl<T: Waits> Managed<T> {
                 };
                 codel.next(now, pop, drop)
             }
-            Managed::Step(_) | Managed::Red(_) => {
+            Managed::Step(_) | Managed::Red(_) | Managed::Priority => {
                 let item = line.pop_front();
                 if item.is_none() {
                     self.emptied(now);
@@ -175,6 +204,9 @@ mod tests {
             match *self {}
         }
         fn octets(&self) -> u16 {
+            match *self {}
+        }
+        fn first(&self) -> bool {
             match *self {}
         }
     }

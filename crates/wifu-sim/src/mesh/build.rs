@@ -29,12 +29,13 @@ use core::net::SocketAddrV4;
 use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use wifu_core::{Ground, Verbs};
+use wifu_core::{Ground, Kinds, Verbs};
 use wifu_engine::descriptor::UNSERVED;
 use wifu_engine::{Blueprint, Fact};
 use wifu_node::{
-    Catalog, HostCost, Lanes, LanesConfig, Protocol, Scheduler, Teller, facts, tell_apart,
+    Catalog, Heeds, HostCost, Lanes, LanesConfig, Protocol, Scheduler, Teller, facts, tell_apart,
 };
+use wifu_radio::discipline::Discipline;
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{Topology, TopologyError, resolve};
@@ -229,6 +230,10 @@ fn place(told: &[Fact]) -> &'static str {
 
 /// The queues of nodes get the scenario's discipline.
 fn manage(scenario: &Scenario, plan: &mut Plan) -> Result<(), ScenarioError> {
+    if scenario.host.prio_feedback {
+        let nodes = plan.nodes.iter_mut();
+        nodes.for_each(|node| node.radio.discipline = Some(Discipline::Priority));
+    }
     let Some(spec) = &scenario.host.queue else {
         return Ok(());
     };
@@ -281,7 +286,7 @@ fn network(
     let routes = Routes::new(count, &ends.collect::<Vec<_>>(), fixed);
     let hops = Hops::new(flows.len());
     let mut net = Forwarding::new(count, parts, routes, hops, scenario.host.fwd_cost.0);
-    net.managed = scenario.host.queue.is_some();
+    net.managed = scenario.host.queue.is_some() || scenario.host.prio_feedback;
     net
 }
 
@@ -338,7 +343,7 @@ fn place_lanes(
     }
 }
 
-/// The chains that the scenario puts at the nodes.
+/// The chains that the scenario puts at the nodes, and what nodes heed.
 fn place_handlers(
     simulation: &mut Simulation,
     rng: &Rng,
@@ -380,6 +385,32 @@ fn place_handlers(
         if !chain.is_empty() {
             simulation.set_chain(number, chain);
         }
+    }
+    heed(simulation, ground.kinds, served)
+}
+
+/// Nodes heed the annotations that somebody may write.
+fn heed(
+    simulation: &mut Simulation,
+    kinds: &Kinds,
+    served: &[Arc<Protocol>],
+) -> Result<(), ScenarioError> {
+    let scenario = &simulation.scenario;
+    let ends = simulation.flows.all.iter();
+    let ends = ends.filter_map(|f| f.blueprint.as_deref());
+    let brought = served.iter().flat_map(|p| &p.handlers.handlers);
+    let handlers = scenario.handler.iter().map(|h| &h.config).chain(brought);
+    let heeds = Heeds::of(kinds, ends, handlers);
+    if scenario.host.prio_feedback && !heeds.hastens() {
+        return Err(ScenarioError::key(
+            "host.prio_feedback",
+            "nothing would go first: no part or handler of this scenario writes the annotation \
+             \"feedback\" or \"priority\" (wifu describe feedback says who does); leave the key out, \
+             or add one that does",
+        ));
+    }
+    for node in &mut simulation.nodes.all {
+        node.heed(heeds);
     }
     Ok(())
 }

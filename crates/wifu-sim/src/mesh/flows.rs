@@ -47,6 +47,7 @@ impl Flows {
             Lost::Route => packets.route += 1,
             Lost::Hop => packets.hop += 1,
             Lost::Host => packets.host += 1,
+            Lost::Late => packets.late += 1,
         }
         self.datagram_over(now, number);
     }

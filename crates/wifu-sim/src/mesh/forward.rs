@@ -253,6 +253,7 @@ impl Forwarding {
         PacketClass {
             ect: Ecn::of(octets[1]) != Ecn::NotEct,
             flow: five_tuple(octets),
+            first: self.pool[id].stage == Stage::Hastens,
         }
     }
 

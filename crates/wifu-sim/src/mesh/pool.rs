@@ -17,6 +17,8 @@ pub(crate) const NO_FLOW: u32 = u32::MAX;
 pub(crate) enum Stage {
     /// It is this node's own, or was relayed here: its TTL is what it leaves with.
     Leaves,
+    /// The same, and it goes before others that wait.
+    Hastens,
     /// It leaves to all who hear, by a handler.
     Shouts,
     /// It came over a link, and its TTL has not been lowered here.

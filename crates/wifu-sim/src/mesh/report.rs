@@ -14,6 +14,7 @@ use crate::outcome::{
 use std::collections::BTreeMap;
 use wifu_engine::Limit;
 use wifu_node::Lanes;
+use wifu_radio::discipline::Discipline;
 use wifu_radio::plan::{NodePlan, Plan};
 use wifu_radio::trace::Why;
 use wifu_wire::{Span, Time};
@@ -201,6 +202,8 @@ fn node_outcomes(
                 .and_then(|l| l.delay)
                 .map(|d| d.as_secs_f64() * 1e6),
             forwarded: net.relayed[i],
+            late: nodes.all[i].heeded().late,
+            first: nodes.all[i].heeded().first,
             dropped: nodes.all[i].end().map_or_else(BTreeMap::new, |end| {
                 let all = end.drops().into_iter();
                 all.map(|(why, n)| (why.to_owned(), n)).collect()
@@ -224,6 +227,7 @@ fn node_outcomes(
             queue: planned
                 .radio
                 .discipline
+                .filter(|d| *d != Discipline::Priority)
                 .map(|_| queue_outcome(net, i as u16)),
         }
     };

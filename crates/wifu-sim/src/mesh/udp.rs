@@ -151,7 +151,7 @@ impl Flow {
             return false;
         }
         let p = self.account.packets;
-        let over = p.sent == p.delivered + p.queue + p.link + p.wire + p.route + p.hop;
+        let over = p.sent == p.delivered + p.lost();
         if over {
             self.account.finished = p.sent == p.delivered;
             self.account.known = Some(now);

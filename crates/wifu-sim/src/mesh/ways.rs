@@ -14,7 +14,9 @@ use wifu_engine::{Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Frame, Lost, Reader, Relayed, Ways};
 use wifu_radio::plan::Plan;
 use wifu_wire::ipv4::{self, HEADER};
-use wifu_wire::{Ecn, FrameFacts, IpInfo, LinkFacts, Neighbour, Notes, Rate, Time};
+use wifu_wire::{
+    Ecn, FrameFacts, IpInfo, LinkFacts, Moment, Neighbour, Notes, Rate, Time,
+};
 
 /// How a packet came, and who transmitted it.
 #[derive(Clone, Copy)]
@@ -26,7 +28,7 @@ pub(crate) enum Came {
 }
 
 impl Frame for Came {
-    fn facts(self) -> FrameFacts {
+    fn facts(self, now: Time) -> FrameFacts {
         let (radio, transmitter) = match self {
             Came::Radio(from, radio) => (Some(radio), neighbour(from, RADIO)),
             // Back over the same wire.
@@ -36,6 +38,7 @@ impl Frame for Came {
             rssi_dbm: radio.map(|r| r.rssi_dbm),
             rate: radio.map(|r| r.mode.rate()),
             transmitter,
+            received: Moment::new(now),
             ..FrameFacts::NONE
         }
     }
@@ -381,6 +384,13 @@ impl Ways for Here<'_> {
         self.net.dispatch_to(self.clock, packet.0, to)
     }
 
+    fn hasten(&mut self, packet: Ticket) {
+        let stage = &mut self.net.pool[packet.0].stage;
+        if *stage == Stage::Leaves {
+            *stage = Stage::Hastens;
+        }
+    }
+
     fn is_for_end(&self, packet: Ticket) -> bool {
         let flow = self.net.pool[packet.0].flow;
         flow == NO_FLOW || self.flows[flow].udp.is_none()
@@ -445,7 +455,7 @@ mod tests {
             [0, 2].map(|n| Some(Via::Wire(n)))
         );
         // Who came over one direction is reached by the other.
-        let came = Came::Wire(5, 3).facts().transmitter;
+        let came = Came::Wire(5, 3).facts(Time::ZERO).transmitter;
         assert_eq!(came.map(via), Some(Via::Wire(2)));
     }
 }

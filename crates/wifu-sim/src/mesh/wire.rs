@@ -32,6 +32,7 @@ pub(crate) struct Waiting {
     id: u32,
     len: u16,
     ect: bool,
+    first: bool,
 }
 
 impl Waits for Waiting {
@@ -43,6 +44,9 @@ impl Waits for Waiting {
     }
     fn octets(&self) -> u16 {
         self.len
+    }
+    fn first(&self) -> bool {
+        self.first
     }
 }
 
@@ -253,7 +257,7 @@ impl Wire {
         &mut self,
         now: Time,
         (id, len): (u32, u16),
-        PacketClass { ect, flow }: PacketClass,
+        PacketClass { ect, flow, first }: PacketClass,
     ) -> (Entered, bool) {
         let full = self.room(now) == 0;
         let inside = self.waiting();
@@ -284,12 +288,13 @@ impl Wire {
             return (Entered::Early, false);
         }
         self.marked += u64::from(signals);
-        if inside > 0 && matches!(**managed, Managed::Codel(_) | Managed::FqCodel(_)) {
+        if inside > 0 && managed.chooses() {
             let waits = Waiting {
                 since: now,
                 id,
                 len,
                 ect,
+                first,
             };
             managed.queue(&mut self.waiting, flow, waits);
             return (Entered::Waits, false);
@@ -383,6 +388,27 @@ mod tests {
         assert_eq!(w.next_left(), Time::ZERO + air);
         assert_eq!(w.arrive(|_| 1500), Some((5, Some(arrives(2)))));
         assert_eq!(w.room(Time::ZERO + air), 1);
+    }
+
+    #[test]
+    fn what_has_priority_goes_before_what_waits() {
+        let mut w = wire(0.0, Span::ZERO);
+        w.limit = 9;
+        w.manage(&Discipline::Priority, Rng::new(1));
+        let class = |first| PacketClass {
+            first,
+            ..PacketClass::default()
+        };
+        for (id, first) in [(1, false), (2, false), (3, true), (4, false), (5, true)] {
+            let (entered, marked) = w.enter_managed(Time::ZERO, (id, 1500), class(first));
+            let flies = matches!(entered, Entered::Flies { .. });
+            assert!(flies == (id == 1) && !marked, "{id}: {entered:?}");
+        }
+        let mut order = Vec::new();
+        while let Some((id, ..)) = w.leave(w.free, |_| panic!("nothing is dropped")) {
+            order.push(id);
+        }
+        assert_eq!(order, [3, 5, 2, 4]);
     }
 
     #[test]

@@ -4,14 +4,24 @@ use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
 use wifu_engine::NoteSpec;
-use wifu_engine::descriptor::UNSERVED;
+use wifu_engine::descriptor::{READ_BELOW, UNSERVED};
 use wifu_node::{Catalog as _, Registry};
+
+/// All annotations: what parts and handlers declare, then what the node reads and nobody here
+/// writes.
+pub fn all(registry: &Registry) -> impl Iterator<Item = &NoteSpec> {
+    let declared = registry.parts().notes();
+    let known = |n: &&NoteSpec| declared.iter().all(|d| d.name != n.name);
+    declared.iter().chain(READ_BELOW.iter().filter(known))
+}
 
 /// Names of the parts and handlers that write an annotation, and of those that read it.
 fn users(registry: &Registry, name: &str) -> [Vec<&'static str>; 2] {
     let mut found = [Vec::new(), Vec::new()];
     if name == UNSERVED.name {
         found[1].push("the engine");
+    } else if READ_BELOW.iter().any(|n| n.name == name) {
+        found[1].push("the node");
     }
     for face in registry.kinds().faces() {
         for note in face.notes.iter().filter(|n| n.name == name) {

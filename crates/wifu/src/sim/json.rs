@@ -221,11 +221,7 @@ fn span(start: f64, end: f64, bytes: u64, sender: bool) -> Json {
 
 /// What became of datagrams. Those on their way at the end are neither lost nor counted as sent.
 fn lost(all: &mut Json, flows: &[&FlowOutcome]) {
-    let gone = |f: &&FlowOutcome| {
-        let p = f.packets;
-        p.queue + p.link + p.wire + p.route + p.hop
-    };
-    let lost: u64 = flows.iter().map(gone).sum();
+    let lost: u64 = flows.iter().map(|f| f.packets.lost()).sum();
     let arrived: u64 = flows.iter().map(|f| f.packets.delivered).sum();
     let packets = lost + arrived;
     all["packets"] = json!(packets);

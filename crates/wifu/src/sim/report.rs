@@ -57,6 +57,7 @@ pub fn report(
         let ran = [
             dropped(outcome),
             disciplines(outcome),
+            heeded(outcome),
             handlers::table(outcome),
             handlers::lanes(outcome),
         ];
@@ -217,6 +218,8 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
         (p.wire, "wires"),
         (p.route, "missing routes or too many hops"),
         (p.hop, "a hop's handler"),
+        (p.host, "a host with too many to work off"),
+        (p.late, "deadlines that had passed"),
     ];
     let ends = ends.iter().filter(|(n, _)| *n > 0);
     let lost: Vec<String> = ends.map(|(n, what)| format!("{n} by {what}")).collect();
@@ -225,7 +228,7 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
         sentences.push(format!(
             "Packets lost for good: {all}; of {} ({})",
             p.sent,
-            percent((p.queue + p.link + p.wire + p.route + p.hop) as f64 / p.sent.max(1) as f64)
+            percent(p.lost() as f64 / p.sent.max(1) as f64)
         ));
     }
     sentences
@@ -425,6 +428,20 @@ fn disciplines(outcome: &Outcome) -> String {
             q.dropped.to_string(),
             q.full.to_string(),
         ]);
+    }
+    if table.is_empty() {
+        String::new()
+    } else {
+        table.text()
+    }
+}
+
+/// A row for each node that acted upon what was noted on packets; empty if none did.
+fn heeded(outcome: &Outcome) -> String {
+    let mut table = Table::new(&["<node", ">left first", ">too late"]);
+    for node in outcome.nodes.iter().filter(|n| n.first + n.late > 0) {
+        let [first, late] = [node.first, node.late].map(|n| n.to_string());
+        table.row([node.name.clone(), first, late]);
     }
     if table.is_empty() {
         String::new()
