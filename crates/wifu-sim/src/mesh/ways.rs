@@ -14,9 +14,7 @@ use wifu_engine::{Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Frame, Lost, Reader, Relayed, Ways};
 use wifu_radio::plan::Plan;
 use wifu_wire::ipv4::{self, HEADER};
-use wifu_wire::{
-    Ecn, FrameFacts, IpInfo, LinkFacts, Moment, Neighbour, Notes, Rate, Time,
-};
+use wifu_wire::{Ecn, FrameFacts, IpInfo, LinkFacts, Moment, Neighbour, Notes, Rate, Time};
 
 /// How a packet came, and who transmitted it.
 #[derive(Clone, Copy)]
