@@ -20,7 +20,7 @@ from wifu.api import COMPARED, HOLM, LEVEL, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.figures import Drawn, NotDrawn, draw_all, draw_divergence
-from wifu.metrics import MEASURES, RUN_METRICS
+from wifu.metrics import MEASURES, metric_of
 from wifu.variants import SUBSTRATES
 
 E = html.escape
@@ -30,6 +30,12 @@ STOPPED = (
     "the true mean in some 93 to 95 % of the cases."
 )
 """What is said of intervals after `until`."""
+
+WITHIN = (
+    "Where the interval would go on below 0, or above what a share can be, it ends there and is "
+    "written from end to end: it holds the true mean as often, and hints at few or skewed runs."
+)
+"""What is said of intervals that would go beyond what can be."""
 
 DIVERGENCE = (
     "Values are means with half their 95 % interval; relative differences have Student's of the "
@@ -135,6 +141,7 @@ def _alerts(results: Results) -> str:
     for words, names in m.get("absent", {}).items():
         told = f"Not known, in cells {_first(names)}: {words}."
         out.append(f"<p class='note'>{E(told)}</p>")
+    out += [f"<div class='alert soft'>{E(told)}</div>" for told in warned(m)]
     if told := cutoff.failed(results):
         out.append(f"<div class='alert soft'>{E(told)}</div>")
     if m.get("dirty"):
@@ -142,6 +149,12 @@ def _alerts(results: Results) -> str:
             "<div class='alert soft'>Made from a checkout with changes that are in no commit.</div>"
         )
     return "".join(out)
+
+
+def warned(manifest: Mapping[str, Any]) -> list[str]:
+    """What runs warned of, and in which cells."""
+    given: Mapping[str, Sequence[str]] = manifest.get("warnings", {})
+    return [f"{words} (cells {_first(names)})." for words, names in given.items()]
 
 
 def stamps_of(manifest: Mapping[str, Any]) -> str:
@@ -206,9 +219,11 @@ def _results(results: Results) -> str:
         told += "Means over runs with the half width of their 95 % interval"
         counts = set(results.ok["cell"].value_counts())
         told += f"; n = {counts.pop()} runs in every cell." if len(counts) == 1 else "."
+        if any(results.interval(name, c).cut for name in plan.metrics for c in plan.cells):
+            told += f" {WITHIN}"
     if plan.until is not None:
         told += (
-            f" Runs were added until that half width of {RUN_METRICS[plan.until.metric].label} was "
+            f" Runs were added until that half width of {metric_of(plan.until.metric).label} was "
             f"at most {plan.until.ci * 100:g} % of the mean, {plan.until.minimum} to "
             f"{plan.until.maximum} runs. {STOPPED}"
         )
@@ -219,7 +234,7 @@ def _results(results: Results) -> str:
     out = [f"<p class='note'>{E(told)}</p>"]
     for n, name in enumerate(plan.metrics):
         table = _pivot(results, name, marked=n < COMPARED)
-        head = RUN_METRICS[name].axis()
+        head = metric_of(name).axis()
         head = head[0].upper() + head[1:]
         if told := cutoff.sentence(results, plan.cells, name):
             table += f"<p class='note'>{E(told)}</p>"
@@ -234,7 +249,7 @@ def best_of(results: Results, name: str) -> set[str]:
     """Cells that are better in a metric than every other of their row: by the paired permutation
     test, corrected by Holm over all comparisons of the table. If nothing is random, by the values.
     """
-    plan, better = results.plan, RUN_METRICS[name].better
+    plan, better = results.plan, metric_of(name).better
     found: list[tuple[str, list[int]]] = []
     pairs: list[tuple[Any, Any]] = []
     for row in plan.groups():
@@ -257,7 +272,7 @@ def best_of(results: Results, name: str) -> set[str]:
 
 
 def _pivot(results: Results, name: str, marked: bool = True) -> str:
-    plan, metric = results.plan, RUN_METRICS[name]
+    plan, metric = results.plan, metric_of(name)
     pair = plan.pair
     columns: list[Label] = [v.label for v in plan.axis(pair).levels] if pair else [""]
     others = [a.name for a in plan.axes if a.name != pair]
@@ -280,10 +295,11 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
     )
     best = best_of(results, name) if marked else set()
     least = {c.name for c in plan.cells if cutoff.least(results, c, name)}
+    cut = {c.name: cutoff.unfinished(results, [c], name) for c in plan.cells}
     body = []
     for key, cells in rows.items():
         cellular = "".join(
-            _cell(cells.get(str(c)), estimates, metric.scale, most, best, common, least)
+            _cell(cells.get(str(c)), estimates, metric.scale, most, best, common, least, cut)
             for c in columns
         )
         body.append(
@@ -303,7 +319,7 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
 
 def _cell(
     cell: Cell | None, estimates: dict[str, Any], scale: float, most: float, best: set[str],
-    common: bool, least: set[str],
+    common: bool, least: set[str], cut: Mapping[str, str],
 ) -> str:  # fmt: skip
     if cell is None:
         return "<td class='value same'>not run</td>"
@@ -316,10 +332,15 @@ def _cell(
         text = f"<b>{text}</b>"
     if cell.name in least:
         text = f"≥ {text}"
+    elif found.cut:
+        low, high = (number(v / scale, half) for v in (found.low, found.high))
+        text += f" <span class='pm'>{low} to {high}</span>"
     elif found.known:
         text += f" <span class='pm'>± {number(half, half)}</span>"
     if not common:
         text += f" <span class='pm'>n = {found.n}</span>"
+    if cut[cell.name]:
+        text += f" <span class='pm'>{E(cut[cell.name])}</span>"
     width = max(0.0, min(1.0, found.estimate / most)) * 100
     second = "" if cell.name in best else " second"
     bar = f"<div class='bar{second}' style='width:{width:.1f}%'></div>" if width > 0 else ""
@@ -336,7 +357,7 @@ def _comparison(results: Results) -> str:
         if frame.empty:
             continue
         table = _ratios(results, frame, name)
-        metric = RUN_METRICS[name]
+        metric = metric_of(name)
         head = (
             f"{metric.label[0].upper()}{metric.label[1:]}, relative to "
             f"{alike.names(plan, plan.pair)[str(frame['baseline'].iloc[0])]}"
@@ -364,7 +385,8 @@ def _comparison(results: Results) -> str:
 
 def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     pair = results.plan.pair or ""
-    computed = ("baseline", "n", "ratio", "low", "high", "identical", "cut", "p", "p_holm", pair)
+    computed = {"baseline", "n", "ratio", "low", "high", "identical", "cut", "unfinished", "p"}
+    computed |= {"p_holm", pair}
     labels = [c for c in frame.columns if c not in computed]
     columns = list(dict.fromkeys(frame[pair]))
     called = {a.name: alike.names(results.plan, a.name) for a in results.plan.axes}
@@ -373,7 +395,8 @@ def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     rows: dict[tuple[Any, ...], dict[Any, str]] = {}
     for row in frame.to_dict("records"):
         key = tuple(row[c] for c in labels)
-        rows.setdefault(key, {})[row[pair]] = _ratio(row, name)
+        cut = f" <span class='pm'>{E(row['unfinished'])}</span>" if row["unfinished"] else ""
+        rows.setdefault(key, {})[row[pair]] = _ratio(row, name) + cut
     body = "".join(
         "<tr>"
         + "".join(
@@ -397,7 +420,7 @@ def _ratio(row: dict[Any, Any], name: str) -> str:
     if row["identical"]:
         return "<span class='same'>identical</span>"
     clear = row["p_holm"] < LEVEL and (row["low"] > 1 or row["high"] < 1)
-    better = (row["ratio"] > 1) == (RUN_METRICS[name].better == "more")
+    better = (row["ratio"] > 1) == (metric_of(name).better == "more")
     css = ("up" if better else "down") if clear else "same"
     half = (row["high"] - row["low"]) / 2
     text = (
@@ -462,7 +485,7 @@ def _divergence(results: Results) -> str:
     out = [f"<p class='note'>{E(' '.join([found.sentence(), *stamps, DIVERGENCE]))}</p>"]
     out += [f"<div class='alert soft'>{E(note)}</div>" for note in found.notes()]
     for n, ((name, other), rows) in enumerate(found.groups().items()):
-        metric = RUN_METRICS[name].axis()
+        metric = metric_of(name).axis()
         head = f"{metric[:1].upper()}{metric[1:]}: {other} against {found.reference}"
         body = _rows(found.reference, other, rows)
         if all(r.verdict == diverging.ABSENT for r in rows):
@@ -511,7 +534,7 @@ def _claim(v: claiming.Verdict, substrate: str = "") -> str:
                 interval = f"{number(m.low, half)} to {number(m.high, half)}"
             elif m.exact:
                 interval = "exact"
-        why = f" <span class='note'>{E(f.why)}</span>" if f.why and m is not None else ""
+        why = f" <span class='note'>{E(f.notes)}</span>" if f.notes and m is not None else ""
         rows.append(
             f"<tr><td>{E(f.check.name)}</td><td class='n'>{E(f.check.published)}</td>"
             f"<td class='n'>{measured}</td><td class='n'>{interval}</td>"
