@@ -21,6 +21,7 @@ from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.figures import Drawn, NotDrawn, draw_all, draw_divergence
 from wifu.metrics import MEASURES, metric_of
+from wifu.stamps import first, stamped, stamps_of, warned
 from wifu.variants import SUBSTRATES
 
 E = html.escape
@@ -45,9 +46,6 @@ DIVERGENCE = (
     "each cell's own, by its interval, and not corrected."
 )
 """What is said below the table of substrates."""
-
-MANY_INVALID = 0.2
-"""Where more than this share of a cell's attempts was rejected, the report warns."""
 
 
 def write(
@@ -139,7 +137,7 @@ def _alerts(results: Results) -> str:
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
     for words, names in m.get("absent", {}).items():
-        told = f"Not known, in cells {_first(names)}: {words}."
+        told = f"Not known, in cells {first(names)}: {words}."
         out.append(f"<p class='note'>{E(told)}</p>")
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in warned(m)]
     if told := cutoff.failed(results):
@@ -149,62 +147,6 @@ def _alerts(results: Results) -> str:
             "<div class='alert soft'>Made from a checkout with changes that are in no commit.</div>"
         )
     return "".join(out)
-
-
-def warned(manifest: Mapping[str, Any]) -> list[str]:
-    """What runs warned of, and in which cells."""
-    given: Mapping[str, Sequence[str]] = manifest.get("warnings", {})
-    return [f"{words} (cells {_first(names)})." for words, names in given.items()]
-
-
-def stamps_of(manifest: Mapping[str, Any]) -> str:
-    """How many runs have which stamp: "9 VALID, 1 SUSPECT"; nothing if none has one."""
-    stamps = manifest.get("stamps", {})
-    return ", ".join(f"{n} {k}" for k, n in stamps.items() if n)
-
-
-def stamped(manifest: Mapping[str, Any]) -> list[str]:
-    """What is to be said of stamps: those of runs, why, and those of rejected attempts."""
-    told = []
-    stamps = manifest.get("stamps", {})
-    if stamps.get("SUSPECT") or stamps.get("INVALID"):
-        words = ", ".join(f"{n} {k}" for k, n in stamps.items())
-        meaning = ["SUSPECT ones count"] if stamps.get("SUSPECT") else []
-        if stamps.get("INVALID"):
-            meaning.append("INVALID ones failed, for no attempt at them came out better")
-        told.append(f"Stamps of the runs: {words}. {'; '.join(meaning)}.")
-    if unserved := manifest.get("unserved"):
-        cells = [f"{k} {n}" for k, n in unserved.items()]
-        told.append(
-            "Relays passed on packets of a protocol that they do not serve, so its handlers did "
-            f"less than they should. SUSPECT runs by cell: {_first(cells)}."
-        )
-    rejected = manifest.get("rejected")
-    if not rejected or not rejected["attempts"]:
-        return told
-    runs, failed = rejected["runs"], rejected["failed"]
-    shares = {k: c["invalid"] / c["attempts"] for k, c in rejected["cells"].items()}
-    worst = sorted(shares, key=lambda name: -shares[name])
-    cells = [
-        f"{k} {rejected['cells'][k]['invalid']} of {rejected['cells'][k]['attempts']}"
-        for k in worst
-    ]
-    told.append(
-        f"Attempts stamped INVALID: {rejected['attempts']}, of {runs} runs; {runs - failed} of "
-        f"these runs came out, {failed} failed. By cell, of all attempts: {_first(cells)}."
-    )
-    if suspicious := [k for k in worst if shares[k] > MANY_INVALID]:
-        told.append(
-            f"More than {MANY_INVALID * 100:g} % of the attempts were INVALID in "
-            f"{_first(suspicious)}. Lateness may depend on the load that a run itself makes, so "
-            "such cells deserve suspicion; raise `dilation`."
-        )
-    return told
-
-
-def _first(names: Sequence[str], most: int = 10) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 # Tables -------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from wifu.cells import Cell
 from wifu.digits import number
 from wifu.metrics import metric_of
 from wifu.plan import Plan
-from wifu.report import stamped, wanted, warned
+from wifu.report import wanted
+from wifu.stamps import stamped, warned
 from wifu.store import Record, Store
 
 screen = Console()

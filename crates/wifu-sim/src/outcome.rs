@@ -328,8 +328,9 @@ pub(crate) fn idle_disciplines<'a>(
     let names: Vec<&str> = idle.map(|(name, ..)| name).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "host.queue: {kind} of the radios at {} marked and dropped nothing: no packet waited in front of the \
-             driver's ring, which holds {ring} and held all that waited; radio.ring = 2 keeps it short",
+            "host.queue: {kind} of the radios at {} marked and dropped nothing: no packet waited in \
+             front of the driver's ring, which holds {ring} and held all that waited; \
+             radio.ring = 2 keeps it short",
             names.join(", ")
         )
     })
