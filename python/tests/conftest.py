@@ -10,6 +10,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
+    """What came out of `fake.CHAIN`; nobody changes it."""
+    from fake import CHAIN, fake
+
+    return wifu.campaign(plans.parse(CHAIN), tmp_path_factory.mktemp("f") / "r", runner=fake)
+
+
+@pytest.fixture(scope="session")
 def probed(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
     """Results in which datagrams meet a transfer."""
     from fake import PROBED

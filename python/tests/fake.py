@@ -120,6 +120,28 @@ def sleepy(scenario: dict[str, Any]) -> FakeResult:
     return fake(scenario)
 
 
+CHAIN = """
+name = "fake"
+title = "Reno <and> others"
+about = "A chain."
+runs = 5
+baseline = "tcp-reno"
+metrics = ["goodput", "jain", "srtt"]
+[scenario]
+topology.words = "linear,{hops+1}"
+[[scenario.flow]]
+protocol = "{protocol}"
+copies = 2
+[vary]
+hops = [1, 3]
+protocol = ["tcp-reno", "tcp-newreno"]
+[series]
+runs = [1]
+"""
+"""What the tests of figures and reports look at: two flows over one hop and over three, by two
+protocols.
+"""
+
 PROBED = """
 name = "probed"
 runs = 2

@@ -79,9 +79,33 @@ def test_keys_that_a_level_sets_besides_are_told() -> None:
     )
     (found,) = alike.differences(plan)
     assert dict(found.scenario) == {
-        "radio.attempts": ("2", "as elsewhere"),
-        "flow.*.bytes": ("1M", "as elsewhere"),
+        "radio.attempts": ("2", "not set"),
+        "flow.*.bytes": ("1M", "not set"),
     }
+    assert found.sentence() == (
+        "cubic and tcp-sack differ in more than their names say: "
+        "the scenario's radio.attempts is 2 for cubic, not set for tcp-sack; "
+        "the scenario's flow.*.bytes is 1M for cubic, not set for tcp-sack."
+    )
+
+
+def test_what_a_level_does_not_set_is_told_as_the_plan_has_it() -> None:
+    levels = (
+        '{ tcp-sack = { "flow.*.protocol" = "tcp-sack" }, cubic = { "flow.*.protocol" = '
+        '"tcp-cubic", "radio.attempts" = 2, "flow.*.bytes" = "1M" } }'
+    )
+    text = TEXT.replace('["tcp-sack", "tcp-cubic,profile=wifu-tahoe"]', levels)
+    text = text.replace("[vary]", 'bytes = "{size}"\n[vary]\nsize = ["2M", "3M"]')
+    text = text.replace("topology.words", "radio.attempts = 7\ntopology.words")
+    (found,) = alike.differences(plans.parse(text))
+    assert dict(found.scenario) == {
+        "radio.attempts": ("2", "7"),
+        "flow.*.bytes": ("1M", "{size}"),
+    }
+    # Another axis that sets it decides.
+    text = text.replace("[vary]", "[vary]\n'radio.attempts' = [3, 4]")
+    (found,) = alike.differences(plans.parse(text))
+    assert found.scenario["radio.attempts"] == ("2", "not set")
 
 
 def test_a_kernel_beside_ours_is_told_and_named() -> None:

@@ -15,8 +15,8 @@ from wifu import plan as plans
 from wifu.campaign import Campaign, block, window_octets
 from wifu.errors import LabError, ReplicateError
 from wifu.plan import Plan
-from wifu.report import stamped
 from wifu.rerun import again
+from wifu.stamps import stamped
 from wifu.store import Record, Store
 
 TEXT = """

@@ -2,17 +2,22 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from wifu import program
+from wifu import emulated, program
+from wifu import plan as plans
+from wifu.campaign import Campaign
 from wifu.errors import LabError
 from wifu.places import deaf
+from wifu.store import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -235,16 +240,58 @@ def test_a_campaign_keeps_to_its_program(tmp_path: Path, monkeypatch: pytest.Mon
         str(pinned)
 
 
-def test_a_first_signal_during_a_clean_up_is_heard_after_it_and_a_second_never() -> None:
+def test_results_name_the_program_that_their_runs_are_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not another one that is there a moment later, by a second look."""
+    own = tmp_path / "wifu"
+    own.write_text("#!/bin/sh\nexit 1\n")
+    own.chmod(0o755)
+    monkeypatch.setenv("WIFU_BIN", str(own))
+    text = 'name = "m"\nrunner = "mock"\nruns = 1\n[scenario]\nprotocol = "tcp-reno"\n'
+    campaign = Campaign(plans.parse(text), Store(tmp_path / "r"))
+    then = program.fingerprint(own)
+    monkeypatch.setenv("WIFU_BIN", "/bin/true")
+    campaign.start()
+    assert Store(tmp_path / "r").manifest()["code"] == [then]
+    record = Store(tmp_path / "r").load("only", 1)
+    assert record is not None and record.code == then
+    monkeypatch.setenv("WIFU_BIN", str(own))
+    real = emulated.Emulated({}, None)
+    monkeypatch.setattr(emulated, "need_root", lambda what: None)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    emulated.RealTime.prepare(real)
+    assert real.code == then
+    assert real.program == str(own.resolve())
+
+
+@pytest.mark.parametrize("others", [0, 4])
+def test_a_first_signal_during_a_clean_up_is_heard_after_it_and_a_second_never(others: int) -> None:
+    """Be there other threads, to which the kernel may give it."""
+    end = threading.Event()
+    threads = [threading.Thread(target=end.wait, daemon=True) for _ in range(others)]
+    for thread in threads:
+        thread.start()
+    try:
+        _signals()
+    finally:
+        end.set()
+        for thread in threads:
+            thread.join()
+
+
+def _signals() -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), deaf():
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)  # for the thread that takes it
         done.append("first")
     try:
         raise KeyboardInterrupt
     except KeyboardInterrupt:
         with deaf():
             os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
             done.append("second")
     assert done == ["first", "second"]
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}

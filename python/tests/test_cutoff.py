@@ -9,9 +9,9 @@ from fake import FakeResult, fake
 from test_figures import drawn
 
 import wifu
-from wifu import cutoff, report
+from wifu import claims, cutoff, published, report
 from wifu import plan as plans
-from wifu.screen import _summary_table
+from wifu.screen import _summary_table, print_claims, screen
 
 END = 2.5
 """Seconds after which runs here end."""
@@ -95,6 +95,56 @@ def test_tables_say_that_it_is_the_least(results: wifu.Results) -> None:
     assert any(cut) and not all(cut)
     assert [str(mean).startswith("≥ ") for mean in means] == cut
     assert [interval == "" for interval in intervals] == cut
+
+
+def test_rows_of_every_metric_say_how_many_were_unfinished(results: wifu.Results) -> None:
+    """Also where the metric does not depend on it, as runs differ all the same."""
+    whole, cut = cell(results, 1, "tcp-reno"), cell(results, 2, "tcp-reno")
+    count = len(cutoff.runs(results, cut))
+    said = f"{count} of 8 transfers unfinished"
+    for metric in results.plan.metrics:
+        assert cutoff.unfinished(results, [cut], metric) == said
+        assert cutoff.unfinished(results, [whole], metric) == ""
+        rows = results.compare(metric).set_index("hops")["unfinished"]
+        assert rows[1] == "" and rows[2].endswith(" of 16 transfers unfinished")
+    # A flow without an end is never unfinished.
+    assert cutoff.unfinished(results, [cut], "goodput@2") == ""
+    assert cutoff.unfinished(results, [cut], "goodput@1") == said
+    text = report.render(results, [])
+    assert text.count(said) == 3, "a cell in the table of each metric"
+    assert text.count(" of 16 transfers unfinished") == 3
+    table = _summary_table(results)
+    assert f"{count} of 8" in [str(c) for c in table.columns[-1].cells]
+
+
+def test_claims_say_of_how_many_unfinished_transfers_they_are(
+    results: wifu.Results, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: dict[str, Any] = {"metric": "goodput", "of": {"hops": 2, "protocol": "tcp-reno"}}
+    claim = published.Claim(
+        "X", "says", "here", "SOFT", "cut",
+        tuple(
+            published.Check(kind, kind, "SOFT", -1e9, 1e9, "", more)
+            for kind, more in (
+                ("value", given),
+                ("ratio", {**given, "over": {"hops": 2, "protocol": "tcp-newreno"}}),
+                ("value", {**given, "of": {"hops": 1, "protocol": "tcp-reno"}}),
+            )
+        ),
+    )  # fmt: skip
+    verdict = claims.judge(claim, results)
+    count = len(cutoff.runs(results, cell(results, 2, "tcp-reno")))
+    one, two, whole = verdict.findings
+    assert one.notes == f"{count} of 8 transfers unfinished"
+    assert two.notes.endswith(" of 16 transfers unfinished")
+    assert whole.notes == ""
+    assert verdict.to_json()["checks"][0]["unfinished"] == one.unfinished
+    with screen.capture() as told:
+        print_claims([verdict], [{}])
+    assert told.get().count("unfinished") == 2
+    print_claims([verdict], [{"emu": verdict}])
+    assert capsys.readouterr().out.count("unfinished") == 4
+    assert f"<span class='note'>{one.notes}</span>" in report._claim(verdict)
 
 
 @pytest.mark.parametrize("kind", ["bars", "lines"])

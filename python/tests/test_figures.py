@@ -15,7 +15,7 @@ import matplotlib.colors as mcolors
 import numpy as np
 import pandas as pd
 import pytest
-from fake import fake, having
+from fake import CHAIN, fake, having
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -26,23 +26,6 @@ from wifu import plan as plans
 from wifu.cli import _set_option
 from wifu.errors import LabError, PlanError
 
-TEXT = """
-name = "fake"
-runs = 5
-baseline = "tcp-reno"
-metrics = ["goodput", "srtt"]
-[scenario]
-topology.words = "linear,{hops+1}"
-[[scenario.flow]]
-protocol = "{protocol}"
-copies = 2
-[vary]
-hops = [1, 3]
-protocol = ["tcp-reno", "tcp-newreno"]
-[series]
-runs = [1]
-"""
-
 LABELS = """
 [label]
 hops = "Hops of the chain"
@@ -52,14 +35,9 @@ protocol = { title = "Transport", tcp-reno = "Reno", tcp-newreno = "NewReno" }
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
-    return wifu.campaign(plans.parse(TEXT), tmp_path_factory.mktemp("f") / "r", runner=fake)
-
-
-@pytest.fixture(scope="module")
 def named(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
     folder = tmp_path_factory.mktemp("n") / "r"
-    return wifu.campaign(plans.parse(TEXT + LABELS), folder, runner=fake)
+    return wifu.campaign(plans.parse(CHAIN + LABELS), folder, runner=fake)
 
 
 def drawn(results: wifu.Results, **spec: Any) -> tuple[Figure, str]:
@@ -178,7 +156,7 @@ def test_all_figures_of_a_report_take_a_width(results: wifu.Results) -> None:
 )
 def test_wrong_keys_of_figures_are_told(figure: str, message: str) -> None:
     with pytest.raises(PlanError, match=message):
-        plans.parse(f'{TEXT}\n[[figure]]\nkind = "bars"\n{figure}\n')
+        plans.parse(f'{CHAIN}\n[[figure]]\nkind = "bars"\n{figure}\n')
 
 
 @pytest.mark.parametrize(
@@ -191,13 +169,13 @@ def test_wrong_keys_of_figures_are_told(figure: str, message: str) -> None:
 )
 def test_wrong_keys_of_sequence_graphs_are_told(figure: str, message: str) -> None:
     with pytest.raises(PlanError, match=message):
-        plans.parse(f'{TEXT}\n[[figure]]\nkind = "sequence"\n{figure}\n')
-    plans.parse(f'{TEXT}\n[[figure]]\nkind = "sequence"\nzoom = false\nfrom = "1s"\n')
+        plans.parse(f'{CHAIN}\n[[figure]]\nkind = "sequence"\n{figure}\n')
+    plans.parse(f'{CHAIN}\n[[figure]]\nkind = "sequence"\nzoom = false\nfrom = "1s"\n')
 
 
 def test_wrong_labels_of_a_plan_are_told() -> None:
     with pytest.raises(PlanError, match="did you mean `goodput`") as caught:
-        plans.parse(f'{TEXT}\n[label]\ngoodputt = "x"\n')
+        plans.parse(f'{CHAIN}\n[label]\ngoodputt = "x"\n')
     assert caught.value.line is not None
 
 
@@ -232,7 +210,7 @@ def test_names_of_axes_in_options_may_have_dots() -> None:
 
 
 def test_results_are_the_same_plan_under_other_names() -> None:
-    assert plans.parse(TEXT + LABELS).sha256 == plans.parse(TEXT).sha256
+    assert plans.parse(CHAIN + LABELS).sha256 == plans.parse(CHAIN).sha256
 
 
 def test_panels_and_numbers_in_legends_name_their_axis(results: wifu.Results) -> None:
@@ -243,7 +221,7 @@ def test_panels_and_numbers_in_legends_name_their_axis(results: wifu.Results) ->
 
 @pytest.mark.parametrize("columns", [None, 1, 2])
 def test_a_legend_of_many_names_stays_inside(tmp_path: Path, columns: int | None) -> None:
-    text = TEXT.replace("copies = 2", "copies = 10").replace("[1, 3]", "[1]")
+    text = CHAIN.replace("copies = 2", "copies = 10").replace("[1, 3]", "[1]")
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
     wide = {} if columns is None else {"columns": columns}
     figure, _ = drawn(found, kind="timeseries", show=["cwnd"], **wide)
@@ -410,7 +388,7 @@ def test_a_figure_of_latency_says_what_it_needs(results: wifu.Results) -> None:
 @pytest.fixture
 def recovering(tmp_path: Path) -> Iterator[wifu.Results]:
     """A sender of 50 segments that loses the fifth and the twentieth."""
-    found = wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=fake)
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=fake)
     rows: list[tuple[str, float, float]] = []
     at, delivered = 0.0, 0
     for n in range(50):
@@ -553,3 +531,25 @@ def test_the_report_has_no_bar_for_nothing(
     assert "class='value'" in table and "class='bar" not in table
     # Nor is any of them the best.
     assert "<b>" not in table
+
+
+def test_a_metric_of_one_flow_is_planned_drawn_and_looked_up_later(tmp_path: Path) -> None:
+    text = CHAIN.replace('["goodput", "jain", "srtt"]', '["goodput@2", "goodput"]')
+    text += '[[figure]]\nkind = "bars"\nmetric = "goodput@2"\nx = "hops"\n'
+    text += "[label]\n'goodput@2' = 'Goodput of the second'\n"
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    assert "goodput_bps@2" in found.runs
+    rows = found.flows[found.flows["flow"] == 2].set_index(["cell", "run"])["goodput_bps"]
+    sample = found.sample("goodput@2").sort_index()
+    assert np.allclose(sample, rows.sort_index()) and not np.allclose(
+        sample, found.sample("goodput@1")
+    )
+    assert "goodput@1" not in found.plan.metrics, "this one was read from the outcomes"
+    assert not found.compare("goodput@2").empty
+    for kind in ("bars", "lines", "cdf"):
+        spec = {"kind": kind, "metric": "goodput@2", "columns": 2}
+        _, caption = drawn(found, **spec)
+        assert "oodput of the second" in caption
+    assert "Goodput, flow 2, Mb/s" in report.render(found, [])
+    with pytest.raises(PlanError, match=r"goodput@3: cell 1_tcp-reno has 2 flows"):
+        plans.parse(text.replace("goodput@2", "goodput@3"))

@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib.colors as mcolors
 import numpy as np
 import pytest
-from fake import fake
+from fake import CHAIN, fake
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -28,21 +28,8 @@ NAMES = [f"tcp-reno,iw={n}" for n in range(1, 11)] + [
     "tcp-newreno,profile=wifu-tahoe",
 ]
 
-TEXT = """
-name = "many"
-runs = 4
-metrics = ["goodput", "srtt"]
-[scenario]
-topology.words = "linear,{hops+1}"
-[[scenario.flow]]
-protocol = "{protocol}"
-copies = 2
-[vary]
-hops = [1, 3]
-protocol = PROTOCOLS
-[series]
-runs = [1]
-"""
+TEXT = CHAIN.replace('["tcp-reno", "tcp-newreno"]', "PROTOCOLS")
+TEXT = TEXT.replace('baseline = "tcp-reno"', "").replace("runs = 5", "runs = 4")
 
 
 def made(folder: Path, text: str, protocols: Sequence[str] = NAMES) -> wifu.Results:

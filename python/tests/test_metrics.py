@@ -190,3 +190,42 @@ def test_every_metric_of_a_run_is_computed() -> None:
     assert row["finished"] == 1.0
     assert row["delay"] == 2.0
     assert row["retransmissions"] == 3.0
+
+
+def test_a_metric_of_a_flow_alone_is_that_of_a_run_which_has_no_other() -> None:
+    flows = [
+        {
+            "id": n, "bytes": 1_000_000 * n, "start_s": 0.0, "first_byte_s": 0.1, "finished": n < 3,
+            "last_byte_s": 8.0, "srtt_s": 0.01 * n, "retransmissions": n, "timeouts": 0,
+            "fast_retransmits": n, "packets": {"sent": 100, "inside": 0, "delivered": 100 - n},
+        }
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    outcome = {"flows": flows, "sim_seconds": 8.0}
+    names = [f"{name}@2" for name in metrics.ALONE]
+    row = metrics.run_row(outcome, Measure(), more=names)
+    alone = metrics.run_row({**outcome, "flows": [flows[1]]}, Measure())
+    for name in metrics.ALONE:
+        assert row[f"{name}@2"] == pytest.approx(alone[name], nan_ok=True), name
+    assert row["goodput@2"] == 2e6 and row["retransmissions@2"] == 2 and row["finished@2"] == 1
+    assert row["goodput"] == 2e6 and row["retransmissions"] == 6, "those of all are as before"
+    assert metrics.column("srtt@2") == "srtt_s@2"
+    assert metrics.metric_of("goodput@2").axis() == "goodput, flow 2, Mb/s"
+    with pytest.raises(LabError, match=r"there is no flow 4, of 3"):
+        metrics.run_row(outcome, Measure(), ["goodput@4"])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("godput@2", "no metric is called godput@2; did you mean `goodput`?"),
+        ("jain@2", "jain is not of a flow by itself; goodput, delay, "),
+        ("aggregate@1", "aggregate is not of a flow by itself; goodput@N is"),
+        ("goodput@0", "write goodput@N, where N is the number of a flow, from 1 on"),
+        ("goodput@", "write goodput@N"),
+    ],
+)
+def test_what_is_no_metric_of_a_flow_is_told(name: str, words: str) -> None:
+    with pytest.raises(LabError) as told:
+        metrics.metric_of(name)
+    assert words in str(told.value)

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+import wifu
+from wifu import emulated, live, toml
 from wifu import plan as plans
-from wifu import toml
 from wifu.errors import PlanError
 from wifu.overrides import KEYS
 
@@ -134,7 +135,7 @@ def test_named_levels_are_chosen_by_name() -> None:
     [
         (("runs = 4", "rnus = 4"), "rnus", 3, "unknown key; did you mean `runs`"),
         (('"jain"', '"jian"'), "metrics", 4, "no metric is called jian; did you mean `jain`"),
-        (("{hops+1}", "{hop+1}"), "scenario.topology.words", 7, "nothing is called hop"),
+        (("{hops+1}", "{hop+1}"), "scenario.topology.words", 7, "nothing is called {hop}"),
         (("hops = ", "hosp = "), "vary.hosp", 18, "did you mean `hops`"),
         (('"1..3"', '"3..1"'), "vary.hops", 18, "the range 3..1 is empty"),
         (("runs = 4", "runs = 'x'"), "runs", 3, "must be an integer, not 'x'"),
@@ -243,6 +244,54 @@ def test_the_text_of_compositions_is_part_of_what_is_run(tmp_path: Path) -> None
     assert plans.parse(written).sha256 == plan.sha256
     with pytest.raises(PlanError, match="cannot read"):
         plans.load(path)
+
+
+@pytest.mark.parametrize("where", ["compositions", "topology.file", "wifu.run"])
+def test_broken_toml_says_its_file_and_line(tmp_path: Path, where: str) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text("[protocol.mine]\nextends = = 3\n")
+    if where == "compositions":
+        with pytest.raises(PlanError) as told:
+            plans.parse('compositions = ["bad.toml"]\n' + BASE, tmp_path / "plan.toml")
+        assert str(told.value).startswith(f"{tmp_path}/plan.toml:1: compositions: {bad}:2: Invalid")
+    elif where == "wifu.run":
+        with pytest.raises(PlanError) as told:
+            wifu.run(bad)
+        assert str(told.value).startswith(f"{bad}:2: Invalid")
+    else:
+        for read in (live.wires_of, emulated._topology):
+            with pytest.raises(ValueError) as wrong:
+                read({"topology": {"file": str(bad)}})
+            assert str(wrong.value).startswith(f"topology.file: {bad}:2: Invalid")
+    bad.write_text("[protocol.mine\n")
+    with pytest.raises(PlanError, match=r"bad\.toml:1: "):
+        plans.load(bad)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("[vary]", "[varies]", "did you mean `vary`?"),
+        (
+            "{protocol}",
+            "{proto}",
+            "Nothing is called {proto}; there are {copy}, {hops}, {protocol}",
+        ),
+        (
+            "{hops+1}",
+            "{hop+hops}",
+            "nothing is called {hop}; did you mean `hops`? There are {copy}",
+        ),
+        ("{hops+1}", "{hops+x}", "nothing is called {x}; there are {copy}, {hops}, {protocol}"),
+        ("[vary]", "[label]\ngoodput = 'of {proto}'\n[vary]", "There are {hops}, {protocol}"),
+    ],
+)
+def test_hints_name_what_was_meant_and_the_placeholders(old: str, new: str, words: str) -> None:
+    with pytest.raises(PlanError) as told:
+        plans.parse(BASE.replace(old, new))
+    assert words in str(told.value), str(told.value)
+    # A formula has braces of its own.
+    plans.parse(BASE.replace("[vary]", "[label]\ngoodput = '$g_{max}$'\n[vary]"))
 
 
 def test_broken_toml_says_the_line() -> None:

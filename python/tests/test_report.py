@@ -7,37 +7,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from fake import fake, having
+from fake import CHAIN, FakeResult, fake, having
+from matplotlib.collections import LineCollection
+from test_figures import drawn
 
 import wifu
-from wifu import digits, figures, kinds, report
+from wifu import digits, figures, kinds, report, stats
 from wifu import plan as plans
+from wifu.campaign import Summary
 from wifu.errors import LabError, PlanError
-
-TEXT = """
-name = "fake"
-title = "Reno <and> others"
-about = "A chain."
-runs = 5
-baseline = "tcp-reno"
-metrics = ["goodput", "jain", "srtt"]
-[scenario]
-topology.words = "linear,{hops+1}"
-[[scenario.flow]]
-protocol = "{protocol}"
-copies = 2
-[vary]
-hops = [1, 3]
-protocol = ["tcp-reno", "tcp-newreno"]
-[series]
-runs = [1]
-"""
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
-    return wifu.campaign(plans.parse(TEXT), tmp_path_factory.mktemp("f") / "r", runner=fake)
-
+from wifu.screen import screen, tell
 
 SPECS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "bars", "metric": "aggregate", "x": "hops"}, r"n = 5 runs per cell; whiskers: 95 %"),
@@ -79,7 +58,7 @@ def test_every_kind_is_covered() -> None:
 
 
 def test_many_cells_over_time_fit_a_page(tmp_path: Path) -> None:
-    chosen = plans.parse(TEXT.replace("[1, 3]", '"1..3"'))
+    chosen = plans.parse(CHAIN.replace("[1, 3]", '"1..3"'))
     found = wifu.campaign(chosen, tmp_path / "r", runner=fake)
     drawn = figures.draw(found, {"kind": "timeseries"}, tmp_path)
     height, width = plt.imread(drawn.png).shape[:2]
@@ -95,7 +74,7 @@ def test_a_figure_of_some_cells_says_so_and_tells_them_apart(
 
     from wifu.figures import style
 
-    chosen = plans.parse(TEXT.replace("[1, 3]", '"1..4"').replace("runs = 5", "runs = 1"))
+    chosen = plans.parse(CHAIN.replace("[1, 3]", '"1..4"').replace("runs = 5", "runs = 1"))
     found = wifu.campaign(chosen, tmp_path / "r", runner=fake)
     drawer = getattr(import_module(f"wifu.figures.{kinds.KINDS[kind].module}"), kind)
     with style.context():
@@ -112,7 +91,7 @@ def test_a_figure_of_some_cells_says_so_and_tells_them_apart(
 
 
 def test_intervals_after_a_stop_are_said_to_be_narrower(tmp_path: Path) -> None:
-    text = TEXT.replace("runs = 5", 'until = { ci = "9%", min = 10, max = 20 }')
+    text = CHAIN.replace("runs = 5", 'until = { ci = "9%", min = 10, max = 20 }')
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
     drawn = figures.draw(found, {"kind": "bars", "x": "hops"}, tmp_path)
     assert "narrower than nominal" in drawn.caption
@@ -168,7 +147,7 @@ def test_lines_in_colours_used_twice_have_a_legend(tmp_path: Path, count: int, n
     from wifu.figures import compare, style
 
     names = [f"p{n}" for n in range(count)]
-    text = TEXT.replace('["tcp-reno", "tcp-newreno"]', str(names)).replace("[1, 3]", "[1, 2]")
+    text = CHAIN.replace('["tcp-reno", "tcp-newreno"]', str(names)).replace("[1, 3]", "[1, 2]")
     text = text.replace("runs = 5", "runs = 1").replace('baseline = "tcp-reno"\n', "")
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
     with style.context():
@@ -181,7 +160,7 @@ def test_lines_in_colours_used_twice_have_a_legend(tmp_path: Path, count: int, n
 def test_ten_flows_over_time_are_ten_lines(tmp_path: Path) -> None:
     from wifu.figures import style, traces
 
-    text = TEXT.replace("copies = 2", "copies = 10").replace("[1, 3]", "[1]")
+    text = CHAIN.replace("copies = 2", "copies = 10").replace("[1, 3]", "[1]")
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
     with style.context():
         figure, _, _ = traces.timeseries(found, {"show": ["cwnd"]})
@@ -194,7 +173,7 @@ def test_a_probe_that_was_recorded_is_drawn(tmp_path: Path) -> None:
     from wifu.figures import style, traces
 
     more = 'runs = [1]\nrecord = ["cubic.w_max"]\n[[figure]]\nkind = "timeseries"\n'
-    text = TEXT.replace("runs = [1]", more + 'show = ["cubic.w_max"]').replace("[1, 3]", "[1]")
+    text = CHAIN.replace("runs = [1]", more + 'show = ["cubic.w_max"]').replace("[1, 3]", "[1]")
     plan = plans.parse(text)
     series = plan.scenario_of(plan.cells[0], 1)["record"]["series"]
     assert series == ["all", "flow.*.cubic.w_max"]
@@ -217,7 +196,7 @@ def test_a_probe_that_was_recorded_is_drawn(tmp_path: Path) -> None:
 def test_the_scale_of_fairness_ends_at_one(tmp_path: Path, copies: int) -> None:
     from wifu.figures import spread, style
 
-    text = TEXT.replace("copies = 2", f"copies = {copies}").replace("runs = 5", "runs = 2")
+    text = CHAIN.replace("copies = 2", f"copies = {copies}").replace("runs = 5", "runs = 2")
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
     with style.context():
         figure, _, _ = spread.fairness(found, {"x": "hops"})
@@ -315,7 +294,7 @@ def test_the_report_holds_everything_and_asks_the_network_for_nothing(
 @pytest.mark.parametrize(("runs", "clear"), [(5, False), (12, True)])
 def test_no_colour_and_no_bold_against_p(tmp_path: Path, runs: int, clear: bool) -> None:
     """NewReno is a quarter better in every run; of five pairs p cannot be below 0.06."""
-    text = TEXT.replace("runs = 5", f"runs = {runs}").replace(
+    text = CHAIN.replace("runs = 5", f"runs = {runs}").replace(
         '["goodput", "jain", "srtt"]', '["goodput"]'
     )
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
@@ -331,7 +310,7 @@ def test_no_colour_and_no_bold_against_p(tmp_path: Path, runs: int, clear: bool)
 
 def test_a_table_with_more_cells_asks_for_more(tmp_path: Path) -> None:
     """p of one comparison is 2 / 2^6 = 0.031 and stands alone; of four it does not."""
-    text = TEXT.replace("runs = 5", "runs = 6")
+    text = CHAIN.replace("runs = 5", "runs = 6")
     alone = wifu.campaign(plans.parse(text.replace("[1, 3]", "[1]")), tmp_path / "1", runner=fake)
     four = wifu.campaign(plans.parse(text.replace("[1, 3]", '"1..4"')), tmp_path / "4", runner=fake)
     assert alone.compare("goodput")["p_holm"].tolist() == pytest.approx([2 / 64])
@@ -346,7 +325,7 @@ def test_what_was_identical_is_said_and_not_tested(tmp_path: Path) -> None:
         scenario["flow"] = [{**f, "protocol": "tcp-reno"} for f in scenario["flow"]]
         return fake(scenario)
 
-    found = wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=same)
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=same)
     frame = found.compare("goodput")
     assert frame["identical"].all() and (frame["ratio"] == 1).all()
     assert frame[["p", "p_holm", "low", "high"]].isna().all(axis=None)
@@ -366,7 +345,7 @@ def test_comparisons_are_data_too(results: wifu.Results) -> None:
 
 
 def test_the_report_shows_what_failed_and_what_was_excluded(tmp_path: Path) -> None:
-    text = TEXT.replace("copies = 2", "copies = 2\nexplode = true")
+    text = CHAIN.replace("copies = 2", "copies = 2\nexplode = true")
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
     manifest = found.store.manifest()
     manifest["exclusions"] = [{"cell": "1_tcp-reno", "run": 3, "reason": "asleep"}]
@@ -386,3 +365,62 @@ def test_numbers_have_the_digits_that_their_error_justifies() -> None:
     assert digits.number(1234.5) == "1234"
     assert digits.number(0.0) == "0"
     assert digits.number(float("nan")) == "?"
+
+
+def seldom(scenario: dict[str, Any]) -> FakeResult:
+    """The stand-in, where but every fourth run gets anything worth to be told."""
+    found = fake(scenario)
+    outcome = found._outcome
+    for flow in outcome["flows"]:
+        flow["bytes"] = 1_000_000 if scenario["run"] % 4 == 1 else 200 + scenario["run"]
+        flow["one_way"] = {"p50_s": 0.1, "p95_s": 0.1, "p99_s": 0.1}
+    return found
+
+
+def test_no_interval_of_goodput_goes_below_zero(tmp_path: Path) -> None:
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=seldom)
+    for cell in found.plan.cells:
+        whole = stats.mean_interval(found.sample("goodput", cell.labels))
+        shown = found.interval("goodput", cell)
+        assert whole.low < 0 == shown.low and shown.high == whole.high
+    assert (found.summary("goodput")["low"] == 0).all()
+    text = report.render(found, [])
+    assert report.WITHIN in text
+    assert re.search(r"<span class='pm'>0\.0* to [\d.]+</span>", text)
+    figure, _ = drawn(found, kind="bars", x="hops")
+    bars = [c for a in figure.axes for c in a.collections if isinstance(c, LineCollection)]
+    ends = [np.asarray(s)[:, 1] for c in bars for s in c.get_segments()]
+    assert ends and min(float(y.min()) for y in ends) == 0.0
+    # An index near 1 may have one that ends there.
+    text = CHAIN.replace('"goodput", "jain", "srtt"', '"goodput"')
+    usual = wifu.campaign(plans.parse(text), tmp_path / "usual", runner=fake)
+    assert report.WITHIN not in report.render(usual, [])
+
+
+@pytest.mark.parametrize("ring", [200, 2])
+def test_a_discipline_above_a_ring_that_holds_everything_is_told(tmp_path: Path, ring: int) -> None:
+    """By the simulator; on the screen, in the report and in run.json."""
+    text = f"""
+        name = "managed"
+        runs = 2
+        [scenario]
+        topology = {{ words = "linear,3", set = "TB-B" }}
+        radio.ring = {ring}
+        host.queue = {{ kind = "fq_codel" }}
+        stop.time = "8s"
+        [[scenario.flow]]
+        from = "n1"
+        to = "n3"
+        protocol = "{{protocol}},rcv_wnd=65535,snd_buf=131071"
+        [vary]
+        protocol = ["tcp-reno", "tcp-newreno"]
+    """
+    found = wifu.campaign(plans.parse(text), tmp_path / "r")
+    told = report.render(found, [])
+    with screen.capture() as seen:
+        tell(tmp_path / "r", Summary("complete", 4))
+    words = "fq_codel of the radios at n1, n2, n3 marked and dropped nothing"
+    for shown in (told, " ".join(seen.get().split())):
+        assert (words in shown) == (ring == 200)
+        assert ("(cells tcp-newreno, tcp-reno)" in shown) == (ring == 200)
+    assert bool(found.manifest.get("warnings")) == (ring == 200)

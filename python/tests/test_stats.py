@@ -231,3 +231,26 @@ def test_nothing_is_tested_where_all_values_are_the_same() -> None:
     assert stats.distance([2.0] * 5, [2.0] * 9)[0] == 0.0
     assert np.isnan(stats.distance([2.0] * 5, [2.0] * 9)[1])
     assert stats.distance([2.0] * 5, [3.0] * 5) == pytest.approx((1.0, 2 / 252))
+
+
+def test_an_interval_within_what_can_be_covers_as_often_and_is_as_wide_for_until() -> None:
+    """Goodput of runs of which most get next to nothing."""
+    rng = np.random.default_rng(8)
+    whole = cut = 0
+    for _ in range(1000):
+        found = stats.mean_interval(rng.lognormal(0.0, 1.8, 5))
+        part = found.within(0.0, float("inf"))
+        truth = float(np.exp(1.8**2 / 2))
+        assert (found.low <= truth <= found.high) == (part.low <= truth <= part.high)
+        assert part.low >= 0 and part.high == found.high and part.method == found.method
+        assert part.half == pytest.approx(found.half)
+        assert part.relative == pytest.approx(found.relative)
+        assert (part.cut > 0) == (found.low < 0)
+        whole += found.low < 0
+        cut += part.cut > 0
+    assert whole == cut and 300 < cut < 1000, "what is tested here"
+    both = stats.Interval(0.5, -0.5, 1.5, 3, 0.95, "Student t").within(0.0, 1.0)
+    assert (both.low, both.high, both.half) == (0.0, 1.0, 1.0)
+    # What is measured decides, should a number be where none can be.
+    beyond = stats.Interval(-0.5, -0.7, -0.3, 3, 0.95, "Student t")
+    assert beyond.within(0.0, 1.0) is beyond

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -27,6 +27,9 @@ ORDER = ("rcv_wnd", "snd_buf", "mss", "max_seg", "ack.", "congestion.", "rtt.", 
 
 NAMED = 10
 """Parameters that a sentence names; JSON has all."""
+
+UNSET = "not set"
+"""What a key of the scenario is for a level that does not set it, if the plan does not either."""
 
 PROTOCOL = re.compile(r"flow\.[^.]+\.protocol$")
 
@@ -161,8 +164,12 @@ class Difference:
             )
         elif one != two:
             told.append(f"profile {one}, not {two}")
-        all_of = [*self.parameters.items(), *self.scenario.items()]
-        told += [f"{name} {a}, not {b}" for name, (a, b) in all_of[:NAMED]]
+        keys = [
+            f"the scenario's {name} is {a} for {self.level}, {b} for {self.baseline}"
+            for name, (a, b) in self.scenario.items()
+        ]
+        all_of = [*(f"{name} {a}, not {b}" for name, (a, b) in self.parameters.items()), *keys]
+        told += all_of[:NAMED]
         if len(all_of) > NAMED:
             told.append(f"and {len(all_of) - NAMED} more")
         shown = [
@@ -219,7 +226,7 @@ def differences(plan: Plan, baseline: Label | None = None) -> list[Difference]:
 def _difference(
     axis: str, plan: Plan, one: tuple[Level, Cell], two: tuple[Level, Cell]
 ) -> Difference | None:
-    scenario = _paths(axis, one[0], two[0])
+    scenario = _paths(axis, plan, one[0], two[0])
     pairs = list(zip(stacks(plan, one[1]), stacks(plan, two[1]), strict=False))
     words, profile, kernel, same = ("", ""), ("", ""), False, True
     parameters: dict[str, Pair] = {}
@@ -243,15 +250,46 @@ def _compositions(cell: Cell) -> tuple[str, ...]:
     return tuple(map(str, split(cell.scenario)[1]))
 
 
-def _paths(axis: str, one: Level, two: Level) -> dict[str, Pair]:
+def _paths(axis: str, plan: Plan, one: Level, two: Level) -> dict[str, Pair]:
     """Keys of the scenario that levels set beside the one that the axis is called by."""
     paths = [p for p in dict.fromkeys([*one.paths, *two.paths]) if p != axis]
     out = {}
     for path in paths:
-        a, b = (str(v.paths.get(path, "as elsewhere")) for v in (one, two))
+        a, b = (
+            _shown(v.paths[path]) if path in v.paths else _set(plan, axis, path) for v in (one, two)
+        )
         if a != b and not PROTOCOL.match(path):
             out[path] = (a, b)
     return out
+
+
+def _set(plan: Plan, axis: str, path: str) -> str:
+    """What a key of the scenario is for levels of an axis that do not set it: what `[scenario]`
+    says, unless a level of another axis says it.
+    """
+    others = [v for a in plan.axes if a.name != axis for v in a.levels]
+    found = None if any(path in v.paths for v in others) else _at(plan.scenario, path.split("."))
+    return UNSET if found is None else _shown(found)
+
+
+def _at(tree: Value, path: Sequence[str]) -> Value:
+    """The value of a path such as `flow.*.bytes`; none where it is not there, or not one."""
+    if not path:
+        return tree
+    head, rest = path[0], path[1:]
+    if isinstance(tree, Mapping):
+        return _at(tree[head], rest) if head in tree else None
+    if not isinstance(tree, list):
+        return None
+    if head != "*":
+        return _at(tree[int(head) - 1], rest) if 0 < int(head) <= len(tree) else None
+    found = [_at(item, rest) for item in tree]
+    return found[0] if found and all(v == found[0] for v in found) else None
+
+
+def _shown(value: Value) -> str:
+    """A value as plans write it, as far as that matters to a reader."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _unsaid(

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import alike, cutoff, frames, metrics, stats
+from wifu import alike, cutoff, frames, metrics, stats, toml
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -173,10 +173,12 @@ class Results:
 
     def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
         """A metric of all runs of the cells `where`, in base units; index cell and run."""
-        if metric not in metrics.RUN_METRICS:
-            raise LabError(f"no metric is called {metric}; {nearest(metric, metrics.RUN_METRICS)}")
+        if (why := metrics.wrong(metric)) is not None:
+            raise LabError(why)
         names = [c.name for c in self.cells(where)]
         name = metrics.column(metric)
+        if name not in self.runs and "@" in metric:
+            self._look_up(metric)
         if name not in self.ok:
             return pd.Series(dtype=float)
         rows = self.ok[self.ok["cell"].isin(names)].set_index(["cell", "run"])
@@ -188,6 +190,16 @@ class Results:
             if record is not None and record.outcome is not None:
                 metrics.run_row(record.outcome, self.plan.measure, [metric])
         return column.sort_index()
+
+    def _look_up(self, metric: str) -> None:
+        """A metric of a flow alone that the plan does not name, from the outcomes."""
+        found = []
+        for cell, run in zip(self.runs["cell"], self.runs["run"], strict=True):
+            record = self.store.load(str(cell), int(run))
+            outcome = record.outcome if record is not None else None
+            row = metrics.run_row(outcome or {}, self.plan.measure, more=[metric])
+            found.append(row[metric])
+        self.runs[metrics.column(metric)] = found
 
     def pairs(
         self, metric: str, one: Mapping[str, Any], two: Mapping[str, Any]
@@ -206,17 +218,23 @@ class Results:
         return both.iloc[:, 0].to_numpy(float), both.iloc[:, 1].to_numpy(float)
 
     def interval(self, metric: str, cell: Cell) -> stats.Interval:
-        """Mean of a metric in a cell with its 95 % interval: over runs, or over batches of one."""
+        """Mean of a metric in a cell with its 95 % interval: over runs, or over batches of one;
+        without what no value can be, such as a goodput below 0.
+        """
+        found = self._interval(metric, cell)
+        known = metrics.metric_of(metric)
+        return found.within(known.least, known.most)
+
+    def _interval(self, metric: str, cell: Cell) -> stats.Interval:
         x = self.sample(metric, cell.labels).to_numpy(float)
-        if (
-            x.size == 1
-            and self.plan.measure.mode == "steady"
-            and metric in ("goodput", "aggregate")
-        ):
+        base, flow = metrics.parts(metric)
+        if x.size == 1 and self.plan.measure.mode == "steady" and base in ("goodput", "aggregate"):
             rows = self.flows[(self.flows["cell"] == cell.name) & (self.flows["status"] == "ok")]
+            if flow is not None:
+                rows = rows[rows["flow"] == flow]
             batches = np.asarray([list(b) for b in rows["batch_goodput_bps"]], dtype=float)
             if batches.ndim == 2 and batches.shape[1] >= 3:
-                means = batches.mean(axis=0) if metric == "goodput" else batches.sum(axis=0)
+                means = batches.mean(axis=0) if base == "goodput" else batches.sum(axis=0)
                 found = stats.batch_means(means, means.size)
                 return stats.Interval(
                     found.estimate, found.low, found.high, found.n, found.level, "batch means, t"
@@ -234,8 +252,8 @@ class Results:
     def summary(self, metric: str | None = None) -> pd.DataFrame:
         """One row per cell: labels, n, and mean, 95 % interval, sd, median, ... in its `unit`."""
         name = metric or self.plan.metrics[0]
-        known = metrics.RUN_METRICS.get(name)
-        scale, unit = (known.scale, known.unit) if known else (1.0, "")
+        known = metrics.metric_of(name)
+        scale, unit = known.scale, known.unit
         rows = []
         for cell in self.plan.cells:
             x = stats.clean(self.sample(name, cell.labels).to_numpy(float)) / scale
@@ -265,6 +283,7 @@ class Results:
         paired permutation test, and `p_holm`: the same corrected by Holm for all rows of this
         table. Where all runs were `identical` nothing is tested and there is no interval. Of how
         long transfers take there is no ratio where some were `cut` off by the end of a run.
+        `unfinished` says in words how many of both cells were, whatever the metric.
         """
         pair = self.plan.pair
         if pair is None:
@@ -304,7 +323,8 @@ class Results:
                     "low": float("nan") if nothing else ratio.low,
                     "high": float("nan") if nothing else ratio.high,
                     "identical": identical,
-                    **({"cut": cut} if metric in cutoff.OF_FINISHED else {}),
+                    **({"cut": cut} if cutoff.of_finished(metric) else {}),
+                    "unfinished": cutoff.unfinished(self, both, metric),
                 }
             )
             # What is known of both sides says nothing of what was cut off.
@@ -395,7 +415,7 @@ class Results:
         )
 
     def _repr_html_(self) -> str:
-        metric = metrics.RUN_METRICS[self.plan.metrics[0]]
+        metric = metrics.metric_of(self.plan.metrics[0])
         shown = self.summary().round(4)
         head = f"<p><b>{html.escape(self.plan.title)}</b>: {html.escape(metric.axis())}</p>"
         return head + str(shown.to_html(index=False, border=0))
@@ -406,12 +426,10 @@ def run(scenario: Mapping[str, Any] | str | Path, runner: Runner = mesh, **chang
 
     `changes` set top-level keys: `wifu.run("mesh.toml", seed=7)`.
     """
-    import tomllib
-
     if isinstance(scenario, Path) or (isinstance(scenario, str) and "\n" not in scenario):
-        tree: dict[str, Any] = tomllib.loads(Path(scenario).read_text())
+        tree = toml.loads(Path(scenario).read_text(), Path(scenario))
     elif isinstance(scenario, str):
-        tree = tomllib.loads(scenario)
+        tree = toml.loads(scenario)
     else:
         tree = dict(scenario)
     tree |= changes

@@ -211,11 +211,7 @@ class Campaign:
         self.workers = 1 if self.real else workers or os.cpu_count() or 1
         self.executor: Executor = executor or ThreadPoolExecutor(self.workers)
         self.progress = progress or Silent()
-        self.code = (
-            getattr(runner, "code", "given")
-            if self._given
-            else code_version(plan.runner, plan.substrate, bool(plan.settings.get("hosts")))
-        )
+        self.code = self._code()
         self._values: dict[str, list[tuple[int, float, str | None]]] = {}
         self._order: list[list[Any]] = []
         self._records: dict[tuple[str, int], Record] = {}
@@ -224,6 +220,13 @@ class Campaign:
         self._notes: list[str] = []
         until = [plan.until.metric] if plan.until else []
         self._needed = (*plan.metrics, *until)
+
+    def _code(self) -> str:
+        """Identifies what runs. Of a program in real time it is known once that was looked for."""
+        own: str | None = getattr(self.runner, "code", None)
+        if own is not None or self._given or self.real:
+            return own or ("given" if self._given else "unknown")
+        return code_version(self.plan.runner)
 
     def start(self) -> Summary:
         """Run a plan into a folder that holds no results yet."""
@@ -271,7 +274,7 @@ class Campaign:
             if self.real:
                 self.runner = prepare(self.plan)
                 self.runner.told = self.progress.waiting  # type: ignore[attr-defined]
-                self.code = getattr(self.runner, "code", None) or self.code
+                self.code = self._code()
 
     def _resolved(self) -> dict[str, Any]:
         source = dict(self.plan.source)
@@ -387,7 +390,7 @@ class Campaign:
         if record.outcome is None:
             return
         metric = self.plan.until.metric if self.plan.until else self.plan.metrics[0]
-        value = run_row(record.outcome, self.plan.measure)[metric]
+        value = run_row(record.outcome, self.plan.measure, more=[metric])[metric]
         trace = record.outcome.get("trace_hash")
         self._values.setdefault(record.cell, []).append((record.run, value, trace))
 
@@ -435,6 +438,14 @@ class Campaign:
                 found.setdefault(words, {})[record.cell] = None
         return {words: sorted(cells) for words, cells in sorted(found.items())}
 
+    def _warned(self) -> dict[str, list[str]]:
+        """What outcomes warn of, in sentences, and of which cells."""
+        found: dict[str, dict[str, None]] = {}
+        for record in self._records.values():
+            for words in (record.outcome or {}).get("warnings", []):
+                found.setdefault(words, {})[record.cell] = None
+        return {words: sorted(cells) for words, cells in sorted(found.items())}
+
     def _rejections(self) -> dict[str, Any]:
         """How many attempts at how many runs were stamped INVALID, and at which cells."""
         found = [r for r in self._records.values() if r.repeated]
@@ -456,7 +467,7 @@ class Campaign:
         old = self.store.manifest() if self.store.exists() else {}
         codes = {r.code for r in records} | {self.code}
         missing = sum((c, r) not in self._records for c, r in self._order)
-        unserved, absent = self._idle(), self._absent()
+        unserved, absent, warned = self._idle(), self._absent(), self._warned()
         self.store.write_manifest(
             {
                 "schema": SCHEMA,
@@ -478,6 +489,7 @@ class Campaign:
                 ),
                 **({"unserved": unserved} if unserved else {}),
                 **({"absent": absent} if absent else {}),
+                **({"warnings": warned} if warned else {}),
                 "code": sorted(codes),
                 **provenance.commit(),
                 "versions": provenance.versions(),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wifu import values
-from wifu.errors import LabError, PlanError, nearest
+from wifu.errors import LabError, PlanError, nearest, placeholders
 from wifu.values import Value
 
 Label = str | int | float
@@ -141,18 +141,24 @@ def all_cells(
 def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
     paths = [level.paths for a in axes for level in a.levels]
     refers = values.used([dict(scenario), *[dict(p) for p in paths]])
+    known = {a.name for a in axes} | {"copy"}
+    strange = sorted(refers - known)
     for axis in axes:
         sets = any(level.paths or level.table for level in axis.levels)
         if not sets and axis.name not in refers:
-            hint = nearest(axis.name, [*_paths(scenario), *refers])
+            hint = nearest(axis.name, strange or [*_paths(scenario), *refers])
+            if strange:
+                near = f"{hint} Nothing" if hint.startswith("did") else "nothing"
+                there = ", ".join(f"{{{name}}}" for name in sorted(known))
+                hint = f"{near} is called {{{strange[0]}}}; there are {there}"
             raise PlanError(
                 f"is neither a path in the scenario nor used in a template {{{axis.name}}}; {hint}",
                 f"vary.{axis.name}",
             )
-    known = {a.name for a in axes} | {"copy"}
-    for name in sorted(refers - known):
-        path = next(p for p, v in _leaves(scenario) if name in values.used(v))
-        raise PlanError(f"nothing is called {name}; {nearest(name, known)}", f"scenario.{path}")
+    for name in strange:
+        found = (f"scenario.{p}" for p, v in _leaves(scenario) if name in values.used(v))
+        hint = placeholders(name, known)
+        raise PlanError(f"nothing is called {{{name}}}; {hint}", next(found, "vary"))
 
 
 def flat(table: Mapping[str, Value], prefix: str = "") -> dict[str, Value]:

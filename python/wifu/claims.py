@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from wifu import stats
+from wifu import cutoff, stats
 from wifu.api import Results
 from wifu.errors import LabError
-from wifu.metrics import RUN_METRICS, sliding
+from wifu.metrics import metric_of, sliding
 from wifu.provenance import code_version
 from wifu.published import Check, Claim
 from wifu.store import Store
@@ -54,6 +54,13 @@ class Finding:
     measured: Measured | None
     verdict: str
     why: str = ""
+    unfinished: str = ""
+    """How many transfers of the runs behind it the end of their run cut off, in words."""
+
+    @property
+    def notes(self) -> str:
+        """What is said beside the verdict."""
+        return "; ".join(filter(None, (self.why, self.unfinished)))
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ class Verdict:
                     "range": [_number(f.check.low), _number(f.check.high)],
                     "verdict": f.verdict,
                     "why": f.why,
+                    "unfinished": f.unfinished,
                     **(_measured_json(f.measured) if f.measured else {}),
                 }
                 for f in self.findings
@@ -205,7 +213,13 @@ def _find(check: Check, results: Results) -> Finding:
     if not math.isfinite(found.estimate):
         return Finding(check, None, NOT_MEASURED, "no run counts")
     verdict, why = _judged(check, found)
-    return Finding(check, found, verdict, why)
+    return Finding(check, found, verdict, why, _unfinished(check, results))
+
+
+def _unfinished(check: Check, results: Results) -> str:
+    given = check.given
+    cells = {c.name: c for k in ("of", "over") if k in given for c in results.cells(given[k])}
+    return cutoff.unfinished(results, list(cells.values()), given.get("metric", ""))
 
 
 def _judged(check: Check, found: Measured) -> tuple[str, str]:
@@ -242,7 +256,7 @@ def _statistic(given: Mapping[str, Any]) -> stats.Statistic:
 
 def _samples(results: Results, given: Mapping[str, Any]) -> tuple[stats.Floats, bool]:
     sample = results.sample(given["metric"], given["of"]).to_numpy(float)
-    sample = stats.clean(sample) / RUN_METRICS[given["metric"]].scale
+    sample = stats.clean(sample) / metric_of(given["metric"]).scale
     if sample.size == 0:
         raise LabError(f"no run of {_words(given['of'])} counts")
     return sample, results.plan.deterministic
@@ -297,7 +311,7 @@ def _identical(x: stats.Floats, y: stats.Floats) -> bool:
 
 def _difference(results: Results, given: Mapping[str, Any]) -> Measured:
     x, y = results.pairs(given["metric"], given["of"], given["over"])
-    scale = RUN_METRICS[given["metric"]].scale
+    scale = metric_of(given["metric"]).scale
     statistic, same = _statistic(given), _identical(x, y)
     if x.size == 0:
         raise LabError(f"no runs in common of {_words(given['of'])} and {_words(given['over'])}")

@@ -10,6 +10,7 @@ from typing import Protocol
 import pandas as pd
 
 from wifu.cells import Cell
+from wifu.metrics import parts
 from wifu.plan import Plan
 
 
@@ -30,15 +31,22 @@ MOST = 10
 _RATES = ("goodput", "aggregate", "lowest")
 
 
-def _files(results: Results, cell: Cell) -> pd.DataFrame:
+def of_finished(metric: str) -> bool:
+    """Whether a metric is of the transfers alone that were finished."""
+    return parts(metric)[0] in OF_FINISHED
+
+
+def _files(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
     """The flows of a cell's runs that count that are files: what has an end of its own. Datagrams
-    have none, since lost ones do not come.
+    have none, since lost ones do not come. Of a metric of a flow alone it is that flow.
     """
+    only = parts(metric)[1]
     flows = cell.scenario.get("flow")
     files = [
         n
         for n, flow in enumerate(flows if isinstance(flows, list) else [], 1)
         if isinstance(flow, dict) and flow.get("app") == "file" and flow.get("protocol") != "udp"
+        if only in (None, n)
     ]
     rows = results.flows
     return rows[(rows["cell"] == cell.name) & (rows["status"] == "ok") & rows["flow"].isin(files)]
@@ -49,26 +57,37 @@ def _cut(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["finished"].eq(False)] if "finished" in rows else rows[:0]
 
 
-def runs(results: Results, cell: Cell) -> set[int]:
+def runs(results: Results, cell: Cell, metric: str = "") -> set[int]:
     """The numbers of a cell's runs of which a transfer was cut off."""
-    return {int(run) for run in _cut(_files(results, cell))["run"]}
+    return {int(run) for run in _cut(_files(results, cell, metric))["run"]}
+
+
+def count(results: Results, cells: Sequence[Cell], metric: str = "") -> tuple[int, int]:
+    """How many transfers of these cells' runs were cut off, and of how many."""
+    every = [_files(results, cell, metric) for cell in cells]
+    return sum(len(_cut(rows)) for rows in every), sum(map(len, every))
+
+
+def unfinished(results: Results, cells: Sequence[Cell], metric: str = "") -> str:
+    """The same in words, beside a number of any metric; nothing if all were finished."""
+    cut, of = count(results, cells, metric)
+    return f"{cut} of {of} transfers unfinished" if cut else ""
 
 
 def least(results: Results, cell: Cell, metric: str) -> bool:
     """Whether the mean of a metric in a cell is but the least that it can be."""
-    return metric in OF_FINISHED and bool(runs(results, cell))
+    return of_finished(metric) and bool(runs(results, cell, metric))
 
 
 def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """What is to be said of transfers that were cut off, where a metric depends on them."""
-    rates = metric in _RATES and results.plan.measure.mode in ("transfer", "receiver")
-    if not rates and metric not in OF_FINISHED:
+    rates = parts(metric)[0] in _RATES and results.plan.measure.mode in ("transfer", "receiver")
+    if not rates and not of_finished(metric):
         return ""
-    every = [_files(results, cell) for cell in cells]
-    cut = sum(len(_cut(rows)) for rows in every)
+    cut, of = count(results, cells, metric)
     if not cut:
         return ""
-    told = f"{cut} of {sum(map(len, every))} transfers were cut off by the end of their run"
+    told = f"{cut} of {of} transfers were cut off by the end of their run"
     if rates:
         return f"{told}; their goodput is that until then."
     return f"{told} and are missing: means of such cells are the least that they can be (≥)."

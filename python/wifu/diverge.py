@@ -21,7 +21,7 @@ from wifu.api import HOLM, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.errors import LabError
-from wifu.metrics import RUN_METRICS
+from wifu.metrics import metric_of
 from wifu.store import Store, finite, write_parquet, write_whole
 from wifu.variants import SUBSTRATES
 
@@ -80,7 +80,7 @@ class Row:
 
         return {
             "metric": self.metric,
-            "unit": RUN_METRICS[self.metric].unit,
+            "unit": metric_of(self.metric).unit,
             "cell": self.cell,
             "labels": self.labels,
             "substrate": self.substrate,
@@ -202,7 +202,7 @@ def _corrected(rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: float) -> Row:
-    scale = RUN_METRICS[metric].scale
+    scale = metric_of(metric).scale
     x, y = (_sample(r, metric, cell) / scale for r in (first, other))
     # The same run had the same placement and fading on both, if the seed is the same.
     common = x.index.intersection(y.index)

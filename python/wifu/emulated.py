@@ -9,7 +9,6 @@ import shutil
 import tempfile
 import threading
 import time
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 from wifu import queues, toml, values, watch
 from wifu.emu import Emulation, EmulationError
 from wifu.errors import Cancelled, LabError, RunError
-from wifu.flows import Scenario, flows_of
+from wifu.flows import Scenario, flows_of, layer_of
 from wifu.places import Crew, Place, need_root
 from wifu.program import Pinned
 from wifu.runner import Plain, Runner, RunResult, check_mesh, host_profile, split
@@ -72,6 +71,8 @@ class RealTime(ABC):
         self.told: Callable[[str], None] = lambda text: None
         self._cancelled = threading.Event()
         self._program: Pinned | None = None
+        self.code: str | None = None
+        """Identifies the program that it keeps to, or those on hosts, once they are known."""
 
     def cancel(self) -> None:
         """Give up the run that is under way."""
@@ -106,6 +107,7 @@ class RealTime(ABC):
         if shutil.which("ip") is None:
             raise LabError("no command `ip`: install iproute2")
         self._program = Pinned()
+        self.code = self._program.code
         sweep(Path(tempfile.gettempdir()))
 
     def __call__(self, scenario: dict[str, Any]) -> Plain:
@@ -312,7 +314,7 @@ def _topology(scenario: Scenario) -> dict[str, Any]:
     """All layers of the scenario's topology in one file."""
     given = dict(scenario.get("topology", {}))
     path = given.pop("file", None)
-    tree = tomllib.loads(Path(path).read_text()) if path else {}
+    tree = layer_of(path) if path else {}
     tree = _laid_over(tree, given)
     return tree
 

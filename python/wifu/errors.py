@@ -49,6 +49,14 @@ class Cancelled(RunError):
 FEW = 12
 
 
+def placeholders(name: str, valid: Iterable[str]) -> str:
+    """A hint for a placeholder of a template that is unknown: the nearest, and all there are."""
+    known = sorted(set(valid))
+    question = _native.meant(name, known)
+    told = ", ".join(f"{{{k}}}" for k in known) or "none"
+    return f"{question} There are {told}" if question else f"there are {told}"
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint for a name that is none of `valid`: the nearest of them, or some."""
     known = sorted(set(valid))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from wifu import apps_live, values
-from wifu.errors import LabError, nearest
+from wifu import apps_live, toml, values
+from wifu.errors import LabError, PlanError, nearest
 
 Scenario = Mapping[str, Any]
 
@@ -85,6 +86,16 @@ class Flow:
     def port(self) -> int:
         """Of its server; the one after it is free, too."""
         return FIRST_PORT + 2 * (self.id - 1)
+
+
+def layer_of(file: str) -> dict[str, Any]:
+    """What a topology file says. ValueError that begins with the key's path, as the simulator's."""
+    try:
+        return toml.loads(Path(file).read_text(), Path(file))
+    except OSError as e:
+        raise ValueError(f"topology.file: cannot read {file}: {e.strerror}") from None
+    except PlanError as e:
+        raise ValueError(f"topology.file: {e}") from None
 
 
 def flows_of(scenario: Scenario) -> list[Flow]:

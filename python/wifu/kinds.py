@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wifu import values
-from wifu.errors import LabError, PlanError, nearest
-from wifu.metrics import RUN_METRICS
+from wifu.errors import LabError, PlanError, nearest, placeholders
+from wifu.metrics import RUN_METRICS, wrong
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,9 @@ def check(
     return [role for role in ("metric", "against") if role in spec]
 
 
+_BRACE = re.compile(r"\{([A-Za-z_][^{}]*)\}")
+
+
 def labels(
     given: Any,
     axes: Sequence[str],
@@ -145,7 +149,7 @@ def labels(
         raise PlanError("must be a table: { name = text }", "label")
     names = (*axes, *RUN_METRICS, *SHOWN, *recorded)
     for name, said in given.items():
-        if name not in names:
+        if name not in names and wrong(name) is not None:
             raise PlanError(f"no axis or metric is called {name}; {nearest(name, names)}", "label")
         if isinstance(said, Mapping) and name in axes:
             _labels(known, name, [k for k in said if k != "title"], "label")
@@ -153,6 +157,14 @@ def labels(
         for text in said if isinstance(said, list) else [said]:
             if not isinstance(text, str):
                 raise PlanError(f"{name} must be text, not {text!r}", "label")
+            # Between dollars braces are formulas'.
+            if (brace := _BRACE.search(text)) and "$" not in text:
+                hint = placeholders(brace[1], axes)
+                raise PlanError(
+                    f"{name} is shown as it is written, with {brace[0]}: [scenario] alone has "
+                    f"placeholders; {hint}",
+                    "label",
+                )
     return given
 
 

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import tomllib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from wifu.cells import digest
 from wifu.cuts import Cuts, events_of
 from wifu.emulated import RealTime, beside, check_by_model, sweep
 from wifu.errors import Cancelled, LabError, RunError
-from wifu.flows import Scenario, flows_of
+from wifu.flows import Scenario, flows_of, layer_of
 from wifu.places import Place, deaf, need_root
 from wifu.ssh import PRELOAD, Connection, Facts
 from wifu.traffic import Traffic
@@ -69,8 +68,7 @@ def wires_of(scenario: Scenario) -> tuple[list[str], list[Wire]]:
     """Nodes and wires of a topology of wires. ValueError, naming the key, if it is none."""
     topology = dict(scenario.get("topology", {}))
     if "file" in topology:
-        layer = tomllib.loads(Path(topology.pop("file")).read_text())
-        topology = {**layer, **topology}
+        topology = {**layer_of(topology.pop("file")), **topology}
     nodes = [str(n["name"]) for n in topology.get("node", [])]
     wires: list[Wire] = []
     words = str(topology.get("words", ""))
@@ -314,9 +312,6 @@ def _joined(hosts: Sequence[str]) -> dict[str, Any]:
 
 class Live(RealTime):
     """Runs scenarios over wires between namespaces, or between hosts reached by SSH."""
-
-    code: str | None = None
-    """Identifies the programs on the hosts, once they are known."""
 
     @property
     def hosts(self) -> Mapping[str, str]:

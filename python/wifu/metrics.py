@@ -5,15 +5,16 @@ Goodput counts octets delivered in order to the application, once. Rates are bit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wifu.errors import MissingError
+from wifu.errors import LabError, MissingError, nearest
 
 Floats = NDArray[np.float64]
 Outcome = Mapping[str, Any]
@@ -166,6 +167,9 @@ class Metric:
     scale: float
     better: str
     compute: Callable[[Outcome, Floats], float]
+    least: float = 0.0
+    """No value is below, in what is divided by `scale`."""
+    most: float = float("inf")
 
     def axis(self) -> str:
         """The label of an axis."""
@@ -328,10 +332,12 @@ RUN_METRICS: dict[str, Metric] = {
     ),
     "aggregate": Metric("total goodput", "Mb/s", 1e6, "more", lambda o, x: float(np.sum(x))),
     "lowest": Metric("goodput of the weakest flow", "Mb/s", 1e6, "more", _lowest),
-    "jain": Metric("Jain's index", "", 1.0, "more", lambda o, x: jain(x)),
+    "jain": Metric("Jain's index", "", 1.0, "more", lambda o, x: jain(x), most=1.0),
     "unfairness": Metric("unfairness (sd / mean)", "", 1.0, "less", lambda o, x: unfairness(x)),
-    "utility": Metric("log utility", "", 1.0, "more", lambda o, x: log_utility(x)),
-    "starved": Metric("starved flows", "%", 0.01, "less", lambda o, x: starved_share(x)),
+    "utility": Metric(
+        "log utility", "", 1.0, "more", lambda o, x: log_utility(x), least=float("-inf")
+    ),
+    "starved": Metric("starved flows", "%", 0.01, "less", lambda o, x: starved_share(x), most=1.0),
     "delay": Metric("mean download time", "s", 1.0, "less", _delay(np.mean)),
     "delay_median": Metric("median download time", "s", 1.0, "less", _delay(np.median)),
     "srtt": Metric(
@@ -348,7 +354,9 @@ RUN_METRICS: dict[str, Metric] = {
         )
         for share in (50, 95, 99)
     },
-    "latency_added": Metric("one-way delay added by load", "ms", 1e-3, "less", _added),
+    "latency_added": Metric(
+        "one-way delay added by load", "ms", 1e-3, "less", _added, least=float("-inf")
+    ),
     "retransmissions": Metric(
         "segments retransmitted", "per run", 1.0, "less", _flows_sum("retransmissions")
     ),
@@ -356,10 +364,12 @@ RUN_METRICS: dict[str, Metric] = {
     "fast_retransmits": Metric(
         "recoveries without a timeout", "per run", 1.0, "less", _flows_sum("fast_retransmits")
     ),
-    "loss": Metric("packets lost", "%", 0.01, "less", _packet_loss),
-    "passive_loss": Metric("frames handed on and not overheard", "%", 0.01, "less", _passive),
+    "loss": Metric("packets lost", "%", 0.01, "less", _packet_loss, most=1.0),
+    "passive_loss": Metric(
+        "frames handed on and not overheard", "%", 0.01, "less", _passive, most=1.0
+    ),
     "mac_loss": Metric(
-        "frames given up by the MAC", "%", 0.01, "less", _nodes_ratio("failed", "frames")
+        "frames given up by the MAC", "%", 0.01, "less", _nodes_ratio("failed", "frames"), most=1.0
     ),
     "mac_retries": Metric(
         "MAC retries per frame", "", 1.0, "less", _nodes_ratio("retries", "frames")
@@ -377,9 +387,68 @@ RUN_METRICS: dict[str, Metric] = {
         0.01,
         "more",
         lambda o, x: float(np.mean([bool(f.get("finished")) for f in o["flows"]])),
+        most=1.0,
     ),
 }
-"""Everything that can stand in `metrics`, `until.metric` and figures."""
+"""Everything that can stand in `metrics`, `until.metric` and figures, of all flows of a run; behind
+some names (`ALONE`) `@N` makes it that of flow N alone."""
+
+ALONE = {
+    "goodput": "goodput",
+    "delay": "download time",
+    "delay_median": "median download time",
+    "loss": "packets lost",
+    "finished": "runs that finished it",
+    **{
+        name: metric.label
+        for name, metric in RUN_METRICS.items()
+        if name.startswith(("rtt_", "one_way_"))
+        or name in ("srtt", "min_rtt", "retransmissions", "timeouts", "fast_retransmits")
+    },
+}
+"""Metrics that a flow has by itself, and what they are called then."""
+
+
+def parts(name: str) -> tuple[str, int | None]:
+    """The name of a metric and the flow that it is of: `goodput@2` is that of the second flow."""
+    base, at, flow = name.partition("@")
+    return base, int(flow) if at else None
+
+
+def wrong(name: str) -> str | None:
+    """Why nothing is called so, with the nearest name; none if it is a metric."""
+    base, at, flow = name.partition("@")
+    if base not in RUN_METRICS:
+        return f"no metric is called {name}; {nearest(base, RUN_METRICS)}"
+    if not at:
+        return None
+    if base not in ALONE:
+        hint = "goodput@N is" if base in ("aggregate", "lowest") else f"{', '.join(ALONE)} are"
+        return f"{base} is not of a flow by itself; {hint}"
+    if not re.fullmatch("[1-9][0-9]*", flow):
+        return f"{name}: write {base}@N, where N is the number of a flow, from 1 on"
+    return None
+
+
+def metric_of(name: str) -> Metric:
+    """The metric of this name, perhaps that of a flow alone. LabError if there is none."""
+    if (why := wrong(name)) is not None:
+        raise LabError(why)
+    base, flow = parts(name)
+    whole = RUN_METRICS[base]
+    if flow is None:
+        return whole
+    label = f"{ALONE[base]}, flow {flow}"
+
+    def compute(outcome: Outcome, rates: Floats) -> float:
+        found = [n for n, f in enumerate(outcome["flows"]) if f["id"] == flow]
+        if not found:
+            count = len(outcome["flows"])
+            raise MissingError(f"{name}: there is no flow {flow}, of {count}")
+        alone = {**outcome, "flows": [outcome["flows"][n] for n in found]}
+        return whole.compute(alone, rates[found])
+
+    return replace(whole, label=label, compute=compute)
 
 
 _BASE = {"Mb/s": "bps", "s": "s", "ms": "s", "%": "share"}
@@ -387,9 +456,12 @@ _BASE = {"Mb/s": "bps", "s": "s", "ms": "s", "%": "share"}
 
 
 def column(name: str) -> str:
-    """The column of a metric in `runs.parquet`: its name with the base unit, such as `srtt_s`."""
-    base = _BASE.get(RUN_METRICS[name].unit)
-    return f"{name}_{base}" if base else name
+    """The column of a metric in `runs.parquet`: its name with the base unit, such as `srtt_s`;
+    `srtt_s@2` of the second flow alone.
+    """
+    base, at, flow = name.partition("@")
+    unit = _BASE.get(RUN_METRICS[base].unit)
+    return (f"{base}_{unit}" if unit else base) + at + flow
 
 
 OLD_COLUMNS = {
@@ -436,19 +508,23 @@ _COPIED = (
 )  # fmt: skip
 
 
-def run_row(outcome: Outcome, measure: Measure, needed: Collection[str] = ()) -> dict[str, float]:
-    """All metrics of one run, in base units (bit/s, seconds, shares).
+def run_row(
+    outcome: Outcome, measure: Measure, needed: Collection[str] = (), more: Collection[str] = ()
+) -> dict[str, float]:
+    """All metrics of one run, in base units (bit/s, seconds, shares): those of all flows, and of
+    those of a flow alone what is `needed` and `more`.
 
     Nan for a metric that the outcome does not have the facts for; an error if it is `needed`.
     """
+    names = dict.fromkeys([*RUN_METRICS, *needed, *more])
     flows = outcome.get("flows") or []
     rates = np.asarray([flow_goodput(outcome, f, measure) for f in flows], dtype=float)
     if not flows:
-        return {name: float("nan") for name in RUN_METRICS}
+        return dict.fromkeys(names, float("nan"))
     row = {}
-    for name, metric in RUN_METRICS.items():
+    for name in names:
         try:
-            row[name] = metric.compute(outcome, rates)
+            row[name] = metric_of(name).compute(outcome, rates)
         except MissingError:
             if name in needed:
                 raise

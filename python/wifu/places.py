@@ -209,14 +209,16 @@ class Crew:
 def deaf() -> Iterator[None]:
     """Hear no signals meanwhile: a second Ctrl-C must not interrupt the clean-up.
 
-    A first one is heard afterwards.
+    A first one is heard afterwards, whichever thread the kernel gives it to.
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     second = isinstance(sys.exc_info()[1], KeyboardInterrupt)
+    heard: list[int] = []
+    # Programs that are started meanwhile have the mask, too. It is this thread's alone: what
+    # another takes is noted by the handler.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
-        # For the programs that are started meanwhile.
-        old = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+        old = [signal.signal(number, lambda n, frame: heard.append(n)) for number in numbers]
     except ValueError:  # not the main thread, which alone hears them
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         yield
@@ -224,11 +226,11 @@ def deaf() -> Iterator[None]:
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)  # what waited is noted now
         for number, handler in zip(numbers, old, strict=True):
-            if second:
-                signal.signal(number, signal.SIG_IGN)  # what waits is forgotten
             signal.signal(number, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if heard and not second:
+            signal.raise_signal(heard[0])
 
 
 def need_root(what: str) -> None:

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +28,7 @@ from wifu.errors import PlanError, nearest
 from wifu.metrics import Measure
 from wifu.overrides import KEYS, apply_override
 from wifu.tables import Tables, Until, labels_in
-from wifu.toml import locate
+from wifu.toml import loads, locate
 from wifu.values import Value
 from wifu.variants import SUBSTRATES, changed, instead, settings_of
 
@@ -178,11 +176,7 @@ def parse(
 
     A `resolved` plan was checked when it was: an override may have left out levels it still names.
     """
-    try:
-        source = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
-        found = re.search(r"line (\d+)", str(e))
-        raise PlanError(f"{e}", "", path, int(found[1]) if found else None) from None
+    source = loads(text, path)
     declared = labels_in(source)
     try:
         for override in overrides:
@@ -212,6 +206,10 @@ def _embed(source: dict[str, Value], path: Path | None) -> None:
             texts.append((folder / file).read_text())
         except OSError as e:
             raise PlanError(f"cannot read {folder / file}: {e.strerror}", "compositions") from None
+        try:
+            loads(texts[-1], folder / file)
+        except PlanError as e:
+            raise PlanError(str(e), "compositions") from None
     scenario = source.get("scenario")
     if isinstance(scenario, dict):
         scenario["compositions"] = [*scenario.get("compositions", []), *texts]
@@ -271,6 +269,9 @@ class _Reader(Tables):
             raise PlanError(f"no axis is called {pair}; {nearest(pair, names)}", "pair")
         baseline = self.source.get("baseline")
         self._check_baseline(pair, baseline)
+        cells = self._cells(scenario, declared, axes, zipped, skip)
+        figures = self._figures(names, pair)
+        self._flows(cells, until)
         return Plan(
             name=self._get("name", str, self.default_name),
             title=self._get("title", str, self._get("name", str, self.default_name)),
@@ -288,13 +289,13 @@ class _Reader(Tables):
             baseline=baseline,
             measure=self._measure(),
             metrics=self._metrics(),
-            figures=self._figures(names, pair),
+            figures=figures,
             labels=self._labels(names),
             claims=self._claims(),
             series_runs=self._series(),
             recorded=self._recorded(),
             source=self.source,
-            cells=self._cells(scenario, declared, axes, zipped, skip),
+            cells=cells,
             substrate=substrate,
             on=self._on(),
             run_timeout=self._timeout(special.get("run_timeout", self.source.get("run_timeout"))),

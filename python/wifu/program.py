@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -27,12 +28,24 @@ def find_program() -> Path:
     return Path(found)
 
 
+def fingerprint(path: Path) -> str:
+    """Identifies compiled code: 16 digits of the SHA-256 of its file and of the libraries that
+    WIFU_LOAD names.
+    """
+    digest = hashlib.sha256(path.read_bytes())
+    for library in filter(None, os.environ.get("WIFU_LOAD", "").split(os.pathsep)):
+        digest.update(Path(library).read_bytes())
+    return digest.hexdigest()[:16]
+
+
 class Pinned:
     """The program `wifu` of one campaign: looked for once, and the same file until the end."""
 
     def __init__(self) -> None:
         self.path = find_program().resolve()
         self._file = self._stamp()
+        self.code = fingerprint(self.path)
+        """Its fingerprint, by the same look."""
 
     def _stamp(self) -> tuple[int, int, int]:
         try:

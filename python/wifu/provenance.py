@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import os
 import platform
@@ -12,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wifu.program import find_program, native_file
+from wifu.program import find_program, fingerprint, native_file
 
 PACKAGES = ("wifu", "numpy", "scipy", "pandas", "pyarrow", "matplotlib")
 
@@ -40,20 +39,12 @@ def _git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def code_version(name: str, substrate: str = "sim", elsewhere: bool = False) -> str:
-    """Identifies the compiled code behind a runner: 16 digits of the SHA-256 of the file
-    and of the libraries that WIFU_LOAD names.
-
-    If that is `elsewhere`, nobody knows it before its host was asked.
+def code_version(name: str, substrate: str = "sim") -> str:
+    """Identifies the compiled code that there is now behind a runner. A campaign by the program
+    `wifu` has that of the one that it keeps to (`wifu.program.Pinned`).
     """
-    if elsewhere:
-        return "unknown"
     real = name == "mock" or substrate != "sim"
-    path = find_program() if real else native_file()
-    digest = hashlib.sha256(path.read_bytes())
-    for library in filter(None, os.environ.get("WIFU_LOAD", "").split(os.pathsep)):
-        digest.update(Path(library).read_bytes())
-    return digest.hexdigest()[:16]
+    return fingerprint(find_program() if real else native_file())
 
 
 def versions() -> dict[str, str]:

@@ -20,7 +20,8 @@ from wifu.api import COMPARED, HOLM, LEVEL, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.figures import Drawn, NotDrawn, draw_all, draw_divergence
-from wifu.metrics import MEASURES, RUN_METRICS
+from wifu.metrics import MEASURES, metric_of
+from wifu.stamps import first, stamped, stamps_of, warned
 from wifu.variants import SUBSTRATES
 
 E = html.escape
@@ -31,6 +32,12 @@ STOPPED = (
 )
 """What is said of intervals after `until`."""
 
+WITHIN = (
+    "Where the interval would go on below 0, or above what a share can be, it ends there and is "
+    "written from end to end: it holds the true mean as often, and hints at few or skewed runs."
+)
+"""What is said of intervals that would go beyond what can be."""
+
 DIVERGENCE = (
     "Values are means with half their 95 % interval; relative differences have Student's of the "
     "linearized ratio, in which runs of the same number are paired; KS is Kolmogorov and Smirnov's "
@@ -39,9 +46,6 @@ DIVERGENCE = (
     "each cell's own, by its interval, and not corrected."
 )
 """What is said below the table of substrates."""
-
-MANY_INVALID = 0.2
-"""Where more than this share of a cell's attempts was rejected, the report warns."""
 
 
 def write(
@@ -133,8 +137,9 @@ def _alerts(results: Results) -> str:
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
     for words, names in m.get("absent", {}).items():
-        told = f"Not known, in cells {_first(names)}: {words}."
+        told = f"Not known, in cells {first(names)}: {words}."
         out.append(f"<p class='note'>{E(told)}</p>")
+    out += [f"<div class='alert soft'>{E(told)}</div>" for told in warned(m)]
     if told := cutoff.failed(results):
         out.append(f"<div class='alert soft'>{E(told)}</div>")
     if m.get("dirty"):
@@ -142,56 +147,6 @@ def _alerts(results: Results) -> str:
             "<div class='alert soft'>Made from a checkout with changes that are in no commit.</div>"
         )
     return "".join(out)
-
-
-def stamps_of(manifest: Mapping[str, Any]) -> str:
-    """How many runs have which stamp: "9 VALID, 1 SUSPECT"; nothing if none has one."""
-    stamps = manifest.get("stamps", {})
-    return ", ".join(f"{n} {k}" for k, n in stamps.items() if n)
-
-
-def stamped(manifest: Mapping[str, Any]) -> list[str]:
-    """What is to be said of stamps: those of runs, why, and those of rejected attempts."""
-    told = []
-    stamps = manifest.get("stamps", {})
-    if stamps.get("SUSPECT") or stamps.get("INVALID"):
-        words = ", ".join(f"{n} {k}" for k, n in stamps.items())
-        meaning = ["SUSPECT ones count"] if stamps.get("SUSPECT") else []
-        if stamps.get("INVALID"):
-            meaning.append("INVALID ones failed, for no attempt at them came out better")
-        told.append(f"Stamps of the runs: {words}. {'; '.join(meaning)}.")
-    if unserved := manifest.get("unserved"):
-        cells = [f"{k} {n}" for k, n in unserved.items()]
-        told.append(
-            "Relays passed on packets of a protocol that they do not serve, so its handlers did "
-            f"less than they should. SUSPECT runs by cell: {_first(cells)}."
-        )
-    rejected = manifest.get("rejected")
-    if not rejected or not rejected["attempts"]:
-        return told
-    runs, failed = rejected["runs"], rejected["failed"]
-    shares = {k: c["invalid"] / c["attempts"] for k, c in rejected["cells"].items()}
-    worst = sorted(shares, key=lambda name: -shares[name])
-    cells = [
-        f"{k} {rejected['cells'][k]['invalid']} of {rejected['cells'][k]['attempts']}"
-        for k in worst
-    ]
-    told.append(
-        f"Attempts stamped INVALID: {rejected['attempts']}, of {runs} runs; {runs - failed} of "
-        f"these runs came out, {failed} failed. By cell, of all attempts: {_first(cells)}."
-    )
-    if suspicious := [k for k in worst if shares[k] > MANY_INVALID]:
-        told.append(
-            f"More than {MANY_INVALID * 100:g} % of the attempts were INVALID in "
-            f"{_first(suspicious)}. Lateness may depend on the load that a run itself makes, so "
-            "such cells deserve suspicion; raise `dilation`."
-        )
-    return told
-
-
-def _first(names: Sequence[str], most: int = 10) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 # Tables -------------------------------------------------------------------------------------------
@@ -206,9 +161,11 @@ def _results(results: Results) -> str:
         told += "Means over runs with the half width of their 95 % interval"
         counts = set(results.ok["cell"].value_counts())
         told += f"; n = {counts.pop()} runs in every cell." if len(counts) == 1 else "."
+        if any(results.interval(name, c).cut for name in plan.metrics for c in plan.cells):
+            told += f" {WITHIN}"
     if plan.until is not None:
         told += (
-            f" Runs were added until that half width of {RUN_METRICS[plan.until.metric].label} was "
+            f" Runs were added until that half width of {metric_of(plan.until.metric).label} was "
             f"at most {plan.until.ci * 100:g} % of the mean, {plan.until.minimum} to "
             f"{plan.until.maximum} runs. {STOPPED}"
         )
@@ -219,7 +176,7 @@ def _results(results: Results) -> str:
     out = [f"<p class='note'>{E(told)}</p>"]
     for n, name in enumerate(plan.metrics):
         table = _pivot(results, name, marked=n < COMPARED)
-        head = RUN_METRICS[name].axis()
+        head = metric_of(name).axis()
         head = head[0].upper() + head[1:]
         if told := cutoff.sentence(results, plan.cells, name):
             table += f"<p class='note'>{E(told)}</p>"
@@ -234,7 +191,7 @@ def best_of(results: Results, name: str) -> set[str]:
     """Cells that are better in a metric than every other of their row: by the paired permutation
     test, corrected by Holm over all comparisons of the table. If nothing is random, by the values.
     """
-    plan, better = results.plan, RUN_METRICS[name].better
+    plan, better = results.plan, metric_of(name).better
     found: list[tuple[str, list[int]]] = []
     pairs: list[tuple[Any, Any]] = []
     for row in plan.groups():
@@ -257,7 +214,7 @@ def best_of(results: Results, name: str) -> set[str]:
 
 
 def _pivot(results: Results, name: str, marked: bool = True) -> str:
-    plan, metric = results.plan, RUN_METRICS[name]
+    plan, metric = results.plan, metric_of(name)
     pair = plan.pair
     columns: list[Label] = [v.label for v in plan.axis(pair).levels] if pair else [""]
     others = [a.name for a in plan.axes if a.name != pair]
@@ -280,10 +237,11 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
     )
     best = best_of(results, name) if marked else set()
     least = {c.name for c in plan.cells if cutoff.least(results, c, name)}
+    cut = {c.name: cutoff.unfinished(results, [c], name) for c in plan.cells}
     body = []
     for key, cells in rows.items():
         cellular = "".join(
-            _cell(cells.get(str(c)), estimates, metric.scale, most, best, common, least)
+            _cell(cells.get(str(c)), estimates, metric.scale, most, best, common, least, cut)
             for c in columns
         )
         body.append(
@@ -303,7 +261,7 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
 
 def _cell(
     cell: Cell | None, estimates: dict[str, Any], scale: float, most: float, best: set[str],
-    common: bool, least: set[str],
+    common: bool, least: set[str], cut: Mapping[str, str],
 ) -> str:  # fmt: skip
     if cell is None:
         return "<td class='value same'>not run</td>"
@@ -316,10 +274,15 @@ def _cell(
         text = f"<b>{text}</b>"
     if cell.name in least:
         text = f"≥ {text}"
+    elif found.cut:
+        low, high = (number(v / scale, half) for v in (found.low, found.high))
+        text += f" <span class='pm'>{low} to {high}</span>"
     elif found.known:
         text += f" <span class='pm'>± {number(half, half)}</span>"
     if not common:
         text += f" <span class='pm'>n = {found.n}</span>"
+    if cut[cell.name]:
+        text += f" <span class='pm'>{E(cut[cell.name])}</span>"
     width = max(0.0, min(1.0, found.estimate / most)) * 100
     second = "" if cell.name in best else " second"
     bar = f"<div class='bar{second}' style='width:{width:.1f}%'></div>" if width > 0 else ""
@@ -336,7 +299,7 @@ def _comparison(results: Results) -> str:
         if frame.empty:
             continue
         table = _ratios(results, frame, name)
-        metric = RUN_METRICS[name]
+        metric = metric_of(name)
         head = (
             f"{metric.label[0].upper()}{metric.label[1:]}, relative to "
             f"{alike.names(plan, plan.pair)[str(frame['baseline'].iloc[0])]}"
@@ -364,7 +327,8 @@ def _comparison(results: Results) -> str:
 
 def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     pair = results.plan.pair or ""
-    computed = ("baseline", "n", "ratio", "low", "high", "identical", "cut", "p", "p_holm", pair)
+    computed = {"baseline", "n", "ratio", "low", "high", "identical", "cut", "unfinished", "p"}
+    computed |= {"p_holm", pair}
     labels = [c for c in frame.columns if c not in computed]
     columns = list(dict.fromkeys(frame[pair]))
     called = {a.name: alike.names(results.plan, a.name) for a in results.plan.axes}
@@ -373,7 +337,8 @@ def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     rows: dict[tuple[Any, ...], dict[Any, str]] = {}
     for row in frame.to_dict("records"):
         key = tuple(row[c] for c in labels)
-        rows.setdefault(key, {})[row[pair]] = _ratio(row, name)
+        cut = f" <span class='pm'>{E(row['unfinished'])}</span>" if row["unfinished"] else ""
+        rows.setdefault(key, {})[row[pair]] = _ratio(row, name) + cut
     body = "".join(
         "<tr>"
         + "".join(
@@ -397,7 +362,7 @@ def _ratio(row: dict[Any, Any], name: str) -> str:
     if row["identical"]:
         return "<span class='same'>identical</span>"
     clear = row["p_holm"] < LEVEL and (row["low"] > 1 or row["high"] < 1)
-    better = (row["ratio"] > 1) == (RUN_METRICS[name].better == "more")
+    better = (row["ratio"] > 1) == (metric_of(name).better == "more")
     css = ("up" if better else "down") if clear else "same"
     half = (row["high"] - row["low"]) / 2
     text = (
@@ -462,7 +427,7 @@ def _divergence(results: Results) -> str:
     out = [f"<p class='note'>{E(' '.join([found.sentence(), *stamps, DIVERGENCE]))}</p>"]
     out += [f"<div class='alert soft'>{E(note)}</div>" for note in found.notes()]
     for n, ((name, other), rows) in enumerate(found.groups().items()):
-        metric = RUN_METRICS[name].axis()
+        metric = metric_of(name).axis()
         head = f"{metric[:1].upper()}{metric[1:]}: {other} against {found.reference}"
         body = _rows(found.reference, other, rows)
         if all(r.verdict == diverging.ABSENT for r in rows):
@@ -511,7 +476,7 @@ def _claim(v: claiming.Verdict, substrate: str = "") -> str:
                 interval = f"{number(m.low, half)} to {number(m.high, half)}"
             elif m.exact:
                 interval = "exact"
-        why = f" <span class='note'>{E(f.why)}</span>" if f.why and m is not None else ""
+        why = f" <span class='note'>{E(f.notes)}</span>" if f.notes and m is not None else ""
         rows.append(
             f"<tr><td>{E(f.check.name)}</td><td class='n'>{E(f.check.published)}</td>"
             f"<td class='n'>{measured}</td><td class='n'>{interval}</td>"

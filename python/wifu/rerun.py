@@ -60,9 +60,9 @@ def again(
     ]
     if not chosen:
         raise LabError(f"{store.folder} has no run that could be done again")
-    code = code_version(plan.runner) if runner is None else "given"
-    done = Again(str(store.folder), code, list(manifest["code"]))
     do = runner or runner_for(plan)
+    code = getattr(do, "code", None) or ("given" if runner else code_version(plan.runner))
+    done = Again(str(store.folder), code, list(manifest["code"]))
     with ThreadPoolExecutor(workers) as pool:
         for (_, old), new in zip(
             chosen, pool.map(lambda t: _once(do, plan, *t), chosen), strict=True

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from wifu.program import find_program
+from wifu.program import Pinned
 
 
 class RunResult(Protocol):
@@ -95,6 +95,7 @@ class Timed:
 
     def __init__(self, runner: Runner, limit: float) -> None:
         self._runner, self._limit = runner, limit
+        self.code: str | None = getattr(runner, "code", None)
 
     def __call__(self, scenario: dict[str, Any]) -> RunResult:
         """Run it; TimeoutError if it takes too long."""
@@ -155,14 +156,26 @@ class Plain:
         return b""
 
 
-def mock(scenario: Mapping[str, Any]) -> RunResult:
+class Mock:
+    """`wifu mock`, by a program that is looked for once."""
+
+    def __init__(self) -> None:
+        self._program = Pinned()
+        self.code = self._program.code
+
+    def __call__(self, scenario: Mapping[str, Any]) -> RunResult:
+        """Run a scenario."""
+        return mock(scenario, self._program)
+
+
+def mock(scenario: Mapping[str, Any], program: Pinned | None = None) -> RunResult:
     """Run `wifu mock`: each key of the scenario is the option of that name.
 
     ValueError with the program's message if it refuses.
     """
     with tempfile.TemporaryDirectory(prefix="wifu-lab-") as folder:
         trace = Path(folder) / "trace.csv"
-        argv = [str(find_program()), "mock", "--json", "--trace", str(trace)]
+        argv = [str(program or Pinned()), "mock", "--json", "--trace", str(trace)]
         scenario, compositions = split(scenario)
         for number, text in enumerate(compositions):
             file = Path(folder) / f"compositions-{number}.toml"

@@ -19,9 +19,10 @@ from wifu.api import Results
 from wifu.campaign import Summary, block
 from wifu.cells import Cell
 from wifu.digits import number
-from wifu.metrics import RUN_METRICS
+from wifu.metrics import metric_of
 from wifu.plan import Plan
-from wifu.report import stamped, wanted
+from wifu.report import wanted
+from wifu.stamps import stamped, warned
 from wifu.store import Record, Store
 
 screen = Console()
@@ -93,6 +94,8 @@ def tell(folder: Path, summary: Summary) -> None:
         )
     for told in stamped(results.manifest):
         screen.print(escape(told), highlight=False)
+    for told in warned(results.manifest):
+        screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
     warn_of_differences(results.plan)
     if told := cutoff.sentence(results, results.plan.cells, results.plan.metrics[0]):
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
@@ -106,13 +109,14 @@ def warn_of_differences(plan: Plan) -> None:
 
 def _summary_table(results: Results) -> Table:
 
-    metric = RUN_METRICS[results.plan.metrics[0]]
+    metric = metric_of(results.plan.metrics[0])
     table = Table(title=results.plan.title, title_justify="left", box=None, pad_edge=False)
     axes = [a.name for a in results.plan.axes]
     called = {a: alike.names(results.plan, a) for a in axes}
     for axis in axes:
         table.add_column(axis)
-    for column in (metric.axis(), "95 % interval", "n"):
+    cut = any(cutoff.count(results, [c])[0] for c in results.plan.cells)
+    for column in (metric.axis(), "95 % interval", "n", *(["unfinished"] if cut else [])):
         table.add_column(column, justify="right")
     for row in results.summary().to_dict("records"):
         half = (row["high"] - row["low"]) / 2
@@ -124,7 +128,9 @@ def _summary_table(results: Results) -> Table:
         if cutoff.least(results, cell, results.plan.metrics[0]):
             shown, interval = f"≥ {shown}", ""
         labels = [called[a][str(row[a])] for a in axes]
-        table.add_row(*map(escape, labels), shown, interval, str(row["n"]))
+        gone, of = cutoff.count(results, [cell], results.plan.metrics[0])
+        late = [f"{gone} of {of}" if gone else ""] if cut else []
+        table.add_row(*map(escape, labels), shown, interval, str(row["n"]), *late)
     return table
 
 
@@ -173,7 +179,7 @@ def print_divergence(found: diverging.Divergence) -> None:
     # Where lines have no end that is known, a row is not to be broken.
     out = screen if screen.is_terminal else Console(width=max(screen.width, 132))
     for (metric, other), rows in found.groups().items():
-        title = f"{RUN_METRICS[metric].axis()}: {other} against {found.reference}"
+        title = f"{metric_of(metric).axis()}: {other} against {found.reference}"
         table = Table(title=title, title_justify="left", box=None, pad_edge=False)
         table.add_column("cell")
         for column in (found.reference, other, "difference", "relative, %", "KS", "p", "n"):
@@ -260,7 +266,8 @@ def _beside(v: claiming.Verdict, others: claiming.Elsewhere) -> Table:
             finding = verdict.findings[n]
             measured, interval = _measured(finding)
             inside = f" ({interval})" if interval else ""
-            row.append(f"{escape(measured)}{escape(inside)} {_badge(finding.verdict)}")
+            late = f" [dim]{finding.unfinished}[/dim]" if finding.unfinished else ""
+            row.append(f"{escape(measured)}{escape(inside)} {_badge(finding.verdict)}{late}")
         table.add_row(*row)
     return table
 
@@ -276,7 +283,7 @@ def _findings(v: claiming.Verdict) -> Table:
     for f in v.findings:
         measured, interval = _measured(f)
         style = STYLES.get(f.verdict, "dim")
-        why = f" {escape(f.why)}" if f.why and f.measured else ""
+        why = f" {escape(f.notes)}" if f.notes and f.measured else ""
         table.add_row(
             "  " + escape(f.check.name), f.check.published, escape(measured), interval,
             wanted(f.check), f"[{style}]{f.verdict}[/{style}]{why}",

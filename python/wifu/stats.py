@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -37,11 +37,24 @@ class Interval:
     n: int
     level: float
     method: str
+    cut: float = 0.0
+    """So much of it was left out by `within`, on both sides together."""
 
     @property
     def half(self) -> float:
-        """Half the width of the interval, as in "1.2 +- 0.1"."""
-        return (self.high - self.low) / 2
+        """Half the width of the interval, as in "1.2 +- 0.1", what was left out included."""
+        return (self.high - self.low + self.cut) / 2
+
+    def within(self, least: float, most: float) -> Interval:
+        """The part of it that can be true of what is never below `least` or above `most`.
+
+        What is left out never holds the truth, so that the interval covers it as often as before.
+        """
+        if not (self.known and least <= self.estimate <= most):
+            return self
+        low, high = max(self.low, least), min(self.high, most)
+        cut = self.cut + (low - self.low) + (self.high - high)
+        return replace(self, low=low, high=high, cut=cut)
 
     @property
     def relative(self) -> float:

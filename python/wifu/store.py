@@ -204,7 +204,10 @@ class Store:
                 "trace_hash": outcome.get("trace_hash"),
                 **({"world": world} if (world := outcome.get("world")) else {}),
                 **({"stamp": stamp} if (stamp := verdict(outcome)) else {}),
-                **{column(k): v for k, v in run_row(outcome, plan.measure).items()},
+                **{
+                    column(k): v
+                    for k, v in run_row(outcome, plan.measure, more=plan.metrics).items()
+                },
             }
             flows += [{**head, **flow_row(outcome, f, plan.measure)} for f in outcome["flows"]]
         tables = (_table(flows, plan), _table(runs, plan))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wifu.emulated import Emulated
 from wifu.live import Live
 from wifu.plan import Plan
-from wifu.runner import Runner, Timed, mesh, mock
+from wifu.runner import Mock, Runner, Timed, mesh
 
 
 def runner_for(plan: Plan) -> Runner:
@@ -14,5 +14,5 @@ def runner_for(plan: Plan) -> Runner:
         return Emulated(plan.settings, plan.run_timeout)
     if plan.substrate == "live":
         return Live(plan.settings, plan.run_timeout)
-    runner = mock if plan.runner == "mock" else mesh
+    runner: Runner = Mock() if plan.runner == "mock" else mesh
     return runner if plan.run_timeout is None else Timed(runner, plan.run_timeout)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from wifu import kinds, published, values
-from wifu.cells import Axis, levels_of
+from wifu.cells import Axis, Cell, levels_of
 from wifu.errors import LabError, PlanError, nearest
-from wifu.metrics import MEASURES, RUN_METRICS, Measure
+from wifu.metrics import MEASURES, Measure, parts, wrong
 from wifu.values import Value
 from wifu.variants import substrates
 
@@ -191,8 +191,8 @@ class Tables:
         return Measure(mode, discard, start, end)
 
     def _metric(self, name: str, key: str) -> None:
-        if name not in RUN_METRICS:
-            raise PlanError(f"no metric is called {name}; {nearest(str(name), RUN_METRICS)}", key)
+        if (why := wrong(str(name))) is not None:
+            raise PlanError(why, key)
 
     def _metrics(self) -> tuple[str, ...]:
         names = self._get("metrics", list, ["goodput"])
@@ -201,6 +201,20 @@ class Tables:
         if not names:
             raise PlanError("needs at least one", "metrics")
         return tuple(names)
+
+    def _flows(self, cells: Sequence[Cell], until: Until | None) -> None:
+        """Every cell has the flows of which metrics are asked for."""
+        asked = [(name, "metrics") for name in self._metrics()]
+        asked += [(until.metric, "until.metric")] if until else []
+        for n, figure in enumerate(self._get("figure", list, []), 1):
+            roles = [role for role in ("metric", "against") if role in figure]
+            asked += [(figure[role], f"figure.{n}.{role}") for role in roles]
+        for name, key in asked:
+            flow = parts(name)[1] or 0
+            for cell in cells:
+                count = len(cell.scenario.get("flow", [])) if "flow" in cell.scenario else 1
+                if flow > count:
+                    raise PlanError(f"{name}: cell {cell.name} has {count} flows", key)
 
     def _figures(self, axes: Sequence[str], pair: str | None) -> tuple[Mapping[str, Any], ...]:
         figures = self._get("figure", list, [])

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from wifu.errors import PlanError
+
+
+def loads(text: str, path: Path | None = None) -> dict[str, Any]:
+    """What TOML text says; of what is none PlanError tells file and line."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        found = re.search(r"line (\d+)", str(e))
+        # At the end of the text there is no number.
+        line = int(found[1]) if found else max(1, len(text.splitlines()))
+        raise PlanError(str(e), "", path, line) from None
 
 
 def dumps(tree: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wifu.errors import LabError, nearest
+from wifu.errors import LabError, nearest, placeholders
 
 Value = Any
 """What TOML can say: bool, int, float, str, list, dict."""
@@ -135,7 +135,8 @@ def _evaluate(node: ast.expr, names: Mapping[str, Value], text: str) -> Value:
             return number
         case ast.Name(id=name):
             if name not in names:
-                raise LabError(f"{{{text}}}: nothing is called {name}; {nearest(name, names)}")
+                hint = placeholders(name, names)
+                raise LabError(f"{{{text}}}: nothing is called {name}; {hint}")
             return names[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_evaluate(operand, names, text)

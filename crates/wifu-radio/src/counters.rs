@@ -14,6 +14,10 @@ pub struct Counters {
     pub early: u64,
     /// Packets that its queueing discipline had marked.
     pub marked: u64,
+    /// With a queueing discipline: packets that waited in it, in front of a full ring.
+    pub waited: u64,
+    /// With a queueing discipline: the most packets in the ring at a time.
+    pub ring: u32,
     /// Packets that the hardware finished: delivered (or broadcast), and given up.
     pub delivered: u64,
     /// Given up after the last attempt.

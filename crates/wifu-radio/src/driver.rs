@@ -84,6 +84,10 @@ pub(crate) struct Driver {
     managed: Option<Box<Managed<Item>>>,
     /// What it did as packets left.
     pub acted: Acted,
+    /// Packets that waited in its queue.
+    pub waited: u64,
+    /// The most packets in the ring beneath it.
+    pub most: u32,
     ring: VecDeque<Item>,
     done: VecDeque<Finished>,
     /// Packets in the hardware: 0 or 1.
@@ -109,6 +113,8 @@ impl Driver {
             qdisc: VecDeque::with_capacity(limit.min(64)),
             managed,
             acted: Acted::default(),
+            waited: 0,
+            most: 0,
             ring: VecDeque::with_capacity(size.min(64)),
             done: VecDeque::with_capacity(size.min(64)),
             taken: 0,
@@ -197,8 +203,10 @@ impl Driver {
         if direct {
             managed.emptied(now);
             self.enter_ring(now, item);
+            self.most = self.most.max(self.occupied() as u32);
         } else {
             managed.queue(&mut self.qdisc, flow, item);
+            self.waited += 1;
         }
         if signals { Put::Marked } else { Put::Taken }
     }

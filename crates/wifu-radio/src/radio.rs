@@ -229,11 +229,14 @@ impl Radio {
     /// The account of a node.
     pub fn counters(&self, node: u16) -> Counters {
         let t = self.medium.at(usize::from(node));
+        let station = &self.mac.stations[usize::from(node)];
         Counters {
+            waited: station.driver.waited,
+            ring: station.driver.most,
             lost: t.lost,
             airtime: t.airtime,
             busy: t.busy_for(self.run.now),
-            ..self.mac.stations[usize::from(node)].counters
+            ..station.counters
         }
     }
 

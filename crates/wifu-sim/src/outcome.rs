@@ -34,6 +34,9 @@ pub struct Outcome {
     pub trace_hash: String,
     /// How many things happened.
     pub events: u64,
+    /// What was asked for and did nothing, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Per flow, in the scenario's order.
     pub flows: Vec<FlowOutcome>,
     /// When each batch ended, seconds.
@@ -328,6 +331,28 @@ pub struct QueueOutcome {
     pub dropped: u64,
     /// Refused by a full queue.
     pub full: u64,
+}
+
+/// Packets in a driver's ring from which on somebody might expect a discipline above to act.
+const MANY: u32 = 10;
+
+/// That disciplines of radios had nothing to judge, as the rings beneath held all that waited: name
+/// of a node, packets that waited in front of its ring, the most in it at a time.
+pub(crate) fn idle_disciplines<'a>(
+    kind: &str,
+    ring: u32,
+    nodes: impl Iterator<Item = (&'a str, u64, u32)>,
+) -> Option<String> {
+    let idle = nodes.filter(|(_, waited, most)| *waited == 0 && *most >= MANY);
+    let names: Vec<&str> = idle.map(|(name, ..)| name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "host.queue: {kind} of the radios at {} marked and dropped nothing: no packet waited in \
+             front of the driver's ring, which holds {ring} and held all that waited; \
+             radio.ring = 2 keeps it short",
+            names.join(", ")
+        )
+    })
 }
 
 /// A handler's account.

@@ -376,6 +376,49 @@ fn the_queues_of_radios_have_disciplines_too() {
     }
 }
 
+/// Who wonders why nothing is marked learns that the ring beneath holds all that waits.
+#[test]
+fn a_discipline_that_never_saw_a_packet_wait_is_told_with_its_ring() {
+    let run = |radio: &str, queue: &str| {
+        let text = format!(
+            "{queue}\ntopology = {{ words = \"linear,3\", set = \"TB-B\" }}\n[radio]\n{radio}\n\
+             [stop]\ntime = \"10s\"\n[[flow]]\nfrom = \"n1\"\nto = \"n3\"\n\
+             protocol = \"tcp-newreno,rcv_wnd=65535,snd_buf=131071\"\n"
+        );
+        let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
+        let mut simulation = Simulation::new(&scenario, &open).unwrap_or_else(|e| panic!("{e}"));
+        simulation.run();
+        simulation.outcome()
+    };
+    for kind in ["fq_codel", "codel", "red"] {
+        let key = format!("host.queue = {{ kind = \"{kind}\" }}");
+        let long = run("ring = 200", &key);
+        let acted = |o: &Outcome| {
+            o.nodes
+                .iter()
+                .filter_map(|n| n.queue)
+                .map(|q| q.dropped)
+                .sum::<u64>()
+        };
+        let (dropped, [said]): (u64, [String; 1]) =
+            (acted(&long), long.warnings.clone().try_into().expect("one"));
+        assert_eq!(dropped, 0, "{kind}");
+        let begin =
+            format!("host.queue: {kind} of the radios at n1, n2, n3 marked and dropped nothing");
+        assert!(
+            said.starts_with(&begin) && said.contains("holds 200"),
+            "{said}"
+        );
+        let json = serde_json::to_value(&long).unwrap();
+        assert_eq!(json["warnings"][0], said.as_str());
+        let short = run("ring = 2", &key);
+        assert!(short.warnings.is_empty(), "{:?}", short.warnings);
+        assert!(acted(&short) > 0, "{kind}");
+    }
+    // Without a discipline nobody waits for it to act.
+    assert!(run("ring = 200", "").warnings.is_empty());
+}
+
 #[test]
 fn the_same_scenario_marks_the_same_packets() {
     let hash = |queue: &str| bottleneck("tcp-newreno,ecn=on", 10, queue).trace_hash;

@@ -88,17 +88,25 @@ pub fn taken<'a, T: Named>(
     })
 }
 
+/// Letters at the beginning that tell for a name. Few who mistype a word begin it wrongly.
+const BEGINNING: usize = 3;
+
 /// The name nearest to `name` by edit distance (a swap of neighbours counts once, upper and lower
-/// case are the same), if it is near enough to be what was meant and has a letter in common; the
-/// first of several.
-fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// case are the same), if it is near enough to be what was meant and has a letter in common. Two
+/// letters of a common beginning make up for one that differs: who writes `varies` means `vary`
+/// and not `series`. The first of several.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
-    let scored = candidates
-        .into_iter()
-        .map(|c| (strsim::damerau_levenshtein(&lower, &c.to_lowercase()), c));
-    let (d, best) = scored.min_by_key(|(d, _)| *d)?;
-    let longest = name.len().max(best.len());
-    (d <= 1 + longest / 3 && d < longest).then_some(best)
+    let near = candidates.into_iter().filter_map(|c| {
+        let other = c.to_lowercase();
+        let d = strsim::damerau_levenshtein(&lower, &other);
+        let longest = name.len().max(c.len());
+        let both = lower.chars().zip(other.chars());
+        let begins = both.take(BEGINNING).take_while(|(a, b)| a == b).count();
+        (d <= 1 + longest / 3 && d < longest).then_some((2 * d + BEGINNING - begins, d, c))
+    });
+    near.min_by_key(|(score, d, _)| (*score, *d))
+        .map(|(_, _, best)| best)
 }
 
 /// The question whether the nearest name was meant: "did you mean `x`?". `None` if no name is
@@ -173,6 +181,17 @@ mod tests {
         assert_eq!(nearest("bbr", ["handshake", "selective"]), None);
         assert_eq!(nearest("bbr", []), None);
         assert_eq!(nearest("4", ["1", "2"]), None);
+    }
+
+    #[test]
+    fn how_a_name_begins_tells_more_than_how_it_ends() {
+        let tables = ["seed", "series", "skip", "vary", "zip"];
+        assert_eq!(nearest("varies", tables), Some("vary"));
+        assert_eq!(nearest("serie", tables), Some("series"));
+        let protocols = ["tcp-bbr", "tcp-newreno", "tcp-reno", "tcp-vegas"];
+        assert_eq!(nearest("tcp reno", protocols), Some("tcp-reno"));
+        assert_eq!(nearest("tcp_new_reno", protocols), Some("tcp-newreno"));
+        assert_eq!(nearest("fq-codel", ["codel", "fq_codel"]), Some("fq_codel"));
     }
 
     #[test]

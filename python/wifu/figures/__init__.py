@@ -12,7 +12,7 @@ from wifu.api import Results
 from wifu.diverge import Divergence
 from wifu.errors import LabError, PlanError, nearest
 from wifu.kinds import KINDS, check
-from wifu.metrics import RUN_METRICS
+from wifu.metrics import wrong
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def check_figure(results: Results, spec: Mapping[str, Any]) -> None:
     plan = results.plan
     labels = {a.name: [str(v.label) for v in a.levels] for a in plan.axes}
     for role in check(spec, list(labels), labels, plan.pair, plan.recorded):
-        if spec[role] not in RUN_METRICS:
-            raise LabError(f"no metric is called {spec[role]}; {nearest(spec[role], RUN_METRICS)}")
+        if (why := wrong(spec[role])) is not None:
+            raise LabError(why)
 
 
 def draw_divergence(every: Sequence[Results], found: Divergence) -> list[Drawn | NotDrawn]:

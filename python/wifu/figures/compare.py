@@ -18,7 +18,7 @@ from wifu.cells import Cell, Label
 from wifu.errors import PlanError
 from wifu.figures import page, style
 from wifu.figures.words import Words
-from wifu.metrics import RUN_METRICS
+from wifu.metrics import metric_of
 
 Made = tuple[Figure, str, str]
 Drawable = TypeVar("Drawable")
@@ -284,7 +284,7 @@ def _above(axis: Axes, marks: Sequence[tuple[float, float]]) -> None:
 def _have_room(task: Task, axis: Axes, cells: Sequence[Cell], width: float) -> bool:
     """Whether numbers stand beside each other on bars so wide, in units of the scale."""
     inches = axis.get_position().width * float(page.root(axis).get_figwidth())
-    scale = RUN_METRICS[task.metric].scale
+    scale = metric_of(task.metric).scale
     texts = [style.number(task.results.interval(task.metric, c).estimate / scale) for c in cells]
     least = any(map(task.least, cells))
     longest = max(map(len, texts), default=0) + (2.6 if least else 0.6)
@@ -293,7 +293,7 @@ def _have_room(task: Task, axis: Axes, cells: Sequence[Cell], width: float) -> b
 
 
 def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any]) -> list[End]:
-    scale = RUN_METRICS[task.metric].scale
+    scale = metric_of(task.metric).scale
     places = levels(cells, task.x)
     every = task.every
     width = 0.8 / len(every)
@@ -343,7 +343,7 @@ def whiskers(
 
 
 def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any]) -> list[End]:
-    scale = RUN_METRICS[task.metric].scale
+    scale = metric_of(task.metric).scale
     places = levels(cells, task.x)
     numeric = all(isinstance(p, int | float) for p in places)
     where = {p: float(p) if numeric else float(i) for i, p in enumerate(places)}

@@ -28,7 +28,7 @@ from wifu.figures.compare import (
     stopped,
 )
 from wifu.figures.words import Words, with_unit
-from wifu.metrics import RUN_METRICS, column
+from wifu.metrics import metric_of
 
 UNLIKE = 4.0
 """Panels whose values differ by more than this have scales of their own."""
@@ -114,19 +114,22 @@ def _room(axis: Axes, samples: Sequence[stats.Floats]) -> None:
 def _cdf_sample(results: Results, cells: Sequence[Cell], name: str | None) -> stats.Floats:
     names = [c.name for c in cells]
     if name:
-        rows = results.ok[results.ok["cell"].isin(names)]
-        if name in cutoff.OF_FINISHED:
-            cut = {c.name: cutoff.runs(results, c) for c in cells}
-            whole = [r not in cut[c] for c, r in zip(rows["cell"], rows["run"], strict=True)]
-            rows = rows[whole]
-        return stats.clean(rows[column(name)].to_numpy(float)) / RUN_METRICS[name].scale
+        parts = []
+        for cell in cells:
+            sample = results.sample(name, cell.labels).droplevel("cell")
+            if cutoff.of_finished(name):
+                sample = sample[~sample.index.isin(list(cutoff.runs(results, cell, name)))]
+            parts.append(sample.to_numpy(float))
+        return stats.clean(np.concatenate(parts)) / metric_of(name).scale
     rows = results.flows[results.flows["cell"].isin(names) & (results.flows["status"] == "ok")]
     return stats.clean(rows["goodput_bps"].to_numpy(float)) / 1e6
 
 
 def _longer(results: Results, cells: Sequence[Cell], name: str | None) -> int:
     """How many runs have a value that is beyond all that is known, as they were cut off."""
-    return sum(len(cutoff.runs(results, c)) for c in cells) if name in cutoff.OF_FINISHED else 0
+    if name is None or not cutoff.of_finished(name):
+        return 0
+    return sum(len(cutoff.runs(results, c, name)) for c in cells)
 
 
 def fairness(results: Results, spec: dict[str, Any]) -> Made:
@@ -168,7 +171,7 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     for axis in axes:
         axis.set_ylim(bottom, 1.0 + 0.05 * (1.0 - bottom))
     title = words.metric("jain")
-    title = title if title != RUN_METRICS["jain"].label else f"{title} (1: equal shares)"
+    title = title if title != metric_of("jain").label else f"{title} (1: equal shares)"
     style.label_rows(axes, title)
     style.legend(figure, list(handles.values()), list(handles))
     caption = "Jain's fairness index, a dot per run; bar: mean, whiskers: 95 % interval"
@@ -185,11 +188,11 @@ def _dots(
         axis.plot(at, y[0], form, color=colour, markersize=6, zorder=3)
         return float(y[0])
     axis.scatter(at + noise, y, s=14, color=colour, alpha=0.55, linewidths=0, marker=form)
-    interval = stats.mean_interval(y)
+    interval = stats.mean_interval(y).within(0.0, 1.0)
     axis.hlines(interval.estimate, at - wide / 2, at + wide / 2, color=style.INK, linewidth=2)
     if not interval.known:
         return float(y.min())
-    low, high = max(0.0, interval.low), min(1.0, interval.high)
+    low, high = interval.low, interval.high
     axis.errorbar(
         [at], [interval.estimate], yerr=[[interval.estimate - low], [high - interval.estimate]],
         fmt="none", ecolor=style.INK, elinewidth=1.1, capsize=2.5,
@@ -202,7 +205,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     cells = chosen(results, spec)
     by = by_of(results, spec, None)
     name, other = spec.get("metric", "aggregate"), spec.get("against", "srtt")
-    up, right = RUN_METRICS[name], RUN_METRICS[other]
+    up, right = metric_of(name), metric_of(other)
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [by])
     clouds = [[_cloud(results, c, name, other) for c in members] for _, members in parts]
@@ -248,8 +251,8 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
 
 def _cloud(results: Results, cell: Cell, up: str, right: str) -> stats.Floats:
     """The runs of a cell: a row each, with both metrics."""
-    x = results.sample(right, cell.labels).to_numpy(float) / RUN_METRICS[right].scale
-    y = results.sample(up, cell.labels).to_numpy(float) / RUN_METRICS[up].scale
+    x = results.sample(right, cell.labels).to_numpy(float) / metric_of(right).scale
+    y = results.sample(up, cell.labels).to_numpy(float) / metric_of(up).scale
     both = np.isfinite(x) & np.isfinite(y)
     return np.asarray(np.column_stack([x[both], y[both]]), dtype=np.float64)
 

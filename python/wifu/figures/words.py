@@ -9,7 +9,7 @@ from typing import Any
 from wifu import alike
 from wifu.api import Results
 from wifu.cells import Cell, Label
-from wifu.metrics import RUN_METRICS
+from wifu.metrics import metric_of
 
 
 class Words:
@@ -45,11 +45,11 @@ class Words:
 
     def metric(self, name: str) -> str:
         """A metric without its unit."""
-        return str(self._given.get(name, {}).get("title", RUN_METRICS[name].label))
+        return str(self._given.get(name, {}).get("title", metric_of(name).label))
 
     def scale(self, name: str) -> str:
         """A metric with its unit: what is written along a scale."""
-        return with_unit(self.metric(name), RUN_METRICS[name].unit)
+        return with_unit(self.metric(name), metric_of(name).unit)
 
     def quantity(self, name: str, default: str) -> str:
         """Something over time."""

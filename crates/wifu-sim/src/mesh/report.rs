@@ -9,7 +9,7 @@ use super::nodes::Nodes;
 use super::wire::Wire;
 use crate::outcome::{
     FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
-    Outlasted, Percentiles, QueueOutcome, SCHEMA, WireOutcome,
+    Outlasted, Percentiles, QueueOutcome, SCHEMA, WireOutcome, idle_disciplines,
 };
 use std::collections::BTreeMap;
 use wifu_engine::Limit;
@@ -49,6 +49,7 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
         end: stop.ended.map_or("stopped", |e| e.name()).to_string(),
         trace_hash: format!("{:016x}", of.clock.hash() ^ net.air.hash()),
         events: of.counted,
+        warnings: idle_queues(of).into_iter().collect(),
         flows: inside
             .map(|(i, n)| flow_outcome(of.clock.now, (flows, nodes), i, &names, n))
             .map(|flow| unserved(flow, (net, nodes, flows), &names))
@@ -64,6 +65,20 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
             .collect(),
         series: of.flows.rec.take(&names),
     }
+}
+
+/// What is to be said of disciplines above rings that hold all that waits. Wires have no ring.
+fn idle_queues(of: &Simulation) -> Option<String> {
+    let kind = of.scenario.host.queue.as_ref()?.kind.name();
+    let managed = |(i, n): (usize, &NodePlan)| n.radio.discipline.is_some().then_some(i);
+    let all = of.plan.nodes.iter().enumerate();
+    let nodes: Vec<usize> = all.filter_map(managed).collect();
+    let ring = of.plan.nodes[*nodes.first()?].radio.ring;
+    let told = nodes.into_iter().map(|i| {
+        let c = of.net.air.counters(i as u16);
+        (of.plan.nodes[i].name.as_str(), c.waited, c.ring)
+    });
+    idle_disciplines(kind, ring, told)
 }
 
 /// Name the relays that do not serve a flow, if segments told of some.

@@ -3,7 +3,7 @@
 use super::{ScenarioError, Secs};
 use serde::{Deserialize, Serialize};
 use wifu_radio::discipline::{CodelParams, Discipline, FqParams, RedParams};
-use wifu_wire::Span;
+use wifu_wire::{Span, names};
 
 /// Disciplines by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,15 @@ pub enum QueueKind {
 }
 
 impl QueueKind {
-    fn name(self) -> &'static str {
+    const ALL: [QueueKind; 4] = [
+        QueueKind::Step,
+        QueueKind::Red,
+        QueueKind::Codel,
+        QueueKind::FqCodel,
+    ];
+
+    /// What scenarios call it.
+    pub fn name(self) -> &'static str {
         match self {
             QueueKind::Step => "step",
             QueueKind::Red => "red",
@@ -74,6 +82,22 @@ pub struct QueueSpec {
     /// Of `fq_codel`: see [`FqParams::flows`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u16>,
+}
+
+/// What to write in place of text such as `fq_codel`, which names no more than the kind.
+pub(super) fn table_for(text: &str) -> String {
+    let names = QueueKind::ALL.map(QueueKind::name);
+    let more = |kind: &str| if kind == "step" { ", above = 20" } else { "" };
+    match names::nearest(text, names) {
+        Some(kind) => format!(
+            "must be a table: write {{ kind = \"{kind}\"{} }}",
+            more(kind)
+        ),
+        None => {
+            let all = names.join("\", \"");
+            format!("must be a table, such as {{ kind = \"red\" }}; kinds are \"{all}\"")
+        }
+    }
 }
 
 fn wrong(key: &str, what: impl Into<String>) -> ScenarioError {

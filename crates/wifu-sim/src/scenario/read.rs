@@ -1,6 +1,6 @@
 //! Reading scenarios, and their tables for other readers. Errors carry the key's path.
 
-use super::{FlowSpec, Scenario, ScenarioError, TopologySpec};
+use super::{FlowSpec, Scenario, ScenarioError, TopologySpec, queue};
 use serde_json::{Map, Value};
 use wifu_wire::names;
 
@@ -118,6 +118,12 @@ fn lay_over(under: &mut Map<String, Value>, over: Map<String, Value>) {
 
 /// Serde's message about an unknown name, with the nearest valid one; others as they are.
 fn explained(path: &str, message: &str) -> ScenarioError {
+    let text = message.strip_prefix("invalid type: string \"");
+    if let Some((text, _)) = text.and_then(|rest| rest.split_once('"'))
+        && path == "host.queue"
+    {
+        return ScenarioError::key(path, queue::table_for(text));
+    }
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
     let (true, Some(name)) = (unknown, quoted.next()) else {

@@ -173,6 +173,20 @@ fn impossible_numbers_are_refused_in_words() {
 }
 
 #[test]
+fn a_discipline_by_its_name_alone_is_told_what_to_write() {
+    let of = |text: &str| error(&format!("host.queue = \"{text}\"\n{}", flow("")));
+    let write = "host.queue: must be a table: write { kind = ";
+    assert_eq!(of("fq_codel"), format!("{write}\"fq_codel\" }}"));
+    assert_eq!(of("fq-codel"), format!("{write}\"fq_codel\" }}"));
+    assert_eq!(of("step"), format!("{write}\"step\", above = 20 }}"));
+    let all = "kinds are \"step\", \"red\", \"codel\", \"fq_codel\"";
+    assert!(of("droptail").ends_with(all), "{}", of("droptail"));
+    let json = "{\"host\": {\"queue\": \"codel\"}, \"flow\": []}";
+    let said = Scenario::from_json(json).unwrap_err().to_string();
+    assert_eq!(said, format!("{write}\"codel\" }}"));
+}
+
+#[test]
 fn packets_and_ways_have_possible_sizes() {
     let of = |keys: &str| error(&format!("{keys}\n{}", flow("")));
     assert!(of("[host]\nmtu = 67").starts_with("host.mtu: at least 68"));

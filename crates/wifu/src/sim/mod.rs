@@ -290,8 +290,9 @@ impl Simulated<'_> {
             let causes = (self.causes, &ears);
             print!("{}", report::report(&self.title, outcome, causes, &wants));
         }
-        for difference in &differences {
-            eprintln!("Note: {}", difference.words());
+        let differences = differences.iter().map(Difference::words);
+        for note in differences.chain(outcome.warnings.iter().cloned()) {
+            eprintln!("Note: {note}");
         }
         Ok(())
     }
