@@ -220,7 +220,8 @@ def postgresql(w: World) -> None:
         raise LabError("missing: postgresql; `make` installs it (scripts/setup.sh)")
     user, data = Account("postgres"), w.folder("postgresql", "postgres")
     how = ["--no-sync", "--no-locale", "-E", "UTF8", "-A", "trust", "-U", "postgres"]
-    run(*user.before(), found[-1] / "initdb", *how, "-D", data, timeout=60)
+    # In the namespace, so that an interrupted lab finds its children.
+    w.lab.a.run(*user.before(), found[-1] / "initdb", *how, "-D", data, timeout=60)
     with (data / "pg_hba.conf").open("a") as rules:
         rules.write("host all all 10.77.0.0/24 trust\n")
     alone = ["unix_socket_directories=", "fsync=off", f"listen_addresses={w.lab.a.address}"]
@@ -250,7 +251,7 @@ def mariadb(w: World) -> None:
     data = w.folder("mariadb", "nobody")
     none = ["--no-defaults", "--user=nobody", f"--datadir={data}"]
     quick = ["--skip-test-db", "--auth-root-authentication-method=normal"]
-    run("mariadb-install-db", *none, *quick, timeout=120)
+    w.lab.a.run("mariadb-install-db", *none, *quick, timeout=120)
     first = data / "first.sql"
     first.write_text(
         "create database w;\ncreate user w@'%';\ngrant all on w.* to w@'%';\n"
@@ -271,8 +272,10 @@ def java(w: World) -> None:
     """Java's HTTP server and client, four requests at once; an echo over plain sockets."""
     source = w.lab.scratch / "Both.java"
     source.write_text(JAVA)
-    server = w.serve(8020, "java", source, "serve", "8020", w.file)
-    said = w.ask("java", source, "ask", w.lab.a.address, "8020", w.file)
+    # Most of the time goes into compiling the source.
+    quick = "-XX:TieredStopAtLevel=1"
+    server = w.serve(8020, "java", quick, source, "serve", "8020", w.file)
+    said = w.ask("java", quick, source, "ask", w.lab.a.address, "8020", w.file)
     expect("java", said.strip() == "4 served, 1 echoed", said)
     server.stop()
 
