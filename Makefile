@@ -119,7 +119,7 @@ lab: python ## tests of the Python package, the example notebook included
 
 .PHONY: apps
 apps: ## unmodified programs over WiFu, and a short demonstration (root)
-	@scripts/setup.sh test python
+	@scripts/setup.sh test apps python
 	$(CARGO) build --quiet --locked --workspace
 	$(PYTHON) tools/check_applications.py --bin $(TARGET_DIR)/debug
 	$(PYTHON) tools/demo.py --bin $(TARGET_DIR)/debug --size 2M --out out/demo-short

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs, and nothing that is there already.
 #
-#   scripts/setup.sh build lint test demo bench docs fuzz audit python lab suites
+#   scripts/setup.sh build lint test apps demo bench docs fuzz audit python lab suites
 #
 # Written for Debian 12. Everything that it installs has a name in this file: packages of Debian, the
 # Rust toolchain of rust-toolchain.toml, two cargo tools, and the Python packages of tools/*.lock and
@@ -40,10 +40,15 @@ packages() {
         apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# without_service COMMAND PACKAGE SERVICE: Debian's package starts its daemon (nginx on port 80) at
-# once and at every boot. We want the program only.
+# without_service COMMAND PACKAGE SERVICE [COMMAND PACKAGE SERVICE]...: Debian's packages start their
+# daemons (nginx on port 80) at once and at every boot. We want the programs only.
 without_service() {
-    have "$1" && return
+    local missing=() services=()
+    while [ $# -gt 0 ]; do
+        have "$1" || { missing+=("$1" "$2"); services+=("$3"); }
+        shift 3
+    done
+    [ ${#missing[@]} = 0 ] && return
     local policy=/usr/sbin/policy-rc.d ours=0
     if [ ! -e $policy ]; then
         ours=1
@@ -51,10 +56,14 @@ without_service() {
         as_root chmod 755 $policy
     fi
     local failed=0
-    packages "$1" "$2" || failed=1
+    packages "${missing[@]}" || failed=1
     [ $ours = 1 ] && as_root rm -f $policy
-    [ $failed = 0 ] || die "could not install $2"
-    if have systemctl; then as_root systemctl disable --quiet "$3" 2>/dev/null || true; fi
+    [ $failed = 0 ] || die "could not install what ${missing[*]} stand for"
+    have systemctl || return 0
+    local service
+    for service in "${services[@]}"; do
+        as_root systemctl disable --quiet "$service" 2>/dev/null || true
+    done
 }
 
 # From the host that the toolchains come from as well, so that one that can be reached is enough, and
@@ -141,12 +150,20 @@ purpose() {
             ;;
         test)
             toolchain
-            without_service nginx nginx-light nginx
-            without_service babeld babeld babeld
-            without_service sshd openssh-server ssh
+            without_service nginx nginx-light nginx babeld babeld babeld sshd openssh-server ssh
             packages ip iproute2 iptables iptables curl curl wget wget iperf3 iperf3 socat socat \
                 ethtool ethtool tshark tshark valgrind valgrind python3 python3 sysctl procps \
                 ping iputils-ping tcpdump tcpdump nft nftables ssh openssh-client
+            ;;
+        apps)
+            # It is not in PATH.
+            local initdb=(/usr/lib/postgresql/*/bin/initdb)
+            without_service "${initdb[0]}" postgresql-15 postgresql \
+                redis-server redis-server redis-server haproxy haproxy haproxy \
+                vsftpd vsftpd vsftpd
+            packages redis-cli redis-tools psql postgresql-client-15 wrk wrk \
+                apache2 apache2-bin ab apache2-utils node nodejs javac openjdk-17-jdk-headless \
+                mariadbd mariadb-server-core mariadb mariadb-client-core
             ;;
         suites)
             toolchain
@@ -159,5 +176,5 @@ purpose() {
     esac
 }
 
-[ $# -gt 0 ] || die "say for what: build lint test demo bench docs fuzz audit python lab suites"
+[ $# -gt 0 ] || die "say for what: build lint test apps demo bench docs fuzz audit python lab suites"
 for p in "$@"; do purpose "$p"; done

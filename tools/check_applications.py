@@ -1,54 +1,22 @@
 """Runs unmodified programs over WiFu between two network namespaces and compares every octet.
 
-Each case runs over `wifu daemon` at both ends. During it the kernel's own TCP must not have sent a
-segment, so a program that WiFu did not reach cannot pass. The cases through TUN are the opposite:
-one end is the kernel's TCP.
+Each case runs over a `wifu daemon` of its own at both ends. During it the kernel's own TCP must not
+have sent a segment, and the daemons must have carried what was moved, so a program that WiFu did
+not reach cannot pass. The case through TUN is the opposite: one end is the kernel's TCP.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-from netlab import (
-    Host,
-    Lab,
-    LabError,
-    Process,
-    daemon_answers,
-    main_guard,
-    need,
-    run,
-    wait_for,
-)
+import services
+from app_world import SIZE, Command, World
+from netlab import ROOT, Lab, LabError, main_guard, need, run, wait_for
 
-SIZE = 5_000_000
-Command = list[str | Path]
-ROOT = Path(__file__).resolve().parent.parent
-NGINX = """\
-user root;
-daemon off;
-worker_processes 4;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log warn;
-events {{ worker_connections 256; }}
-http {{
-    access_log off;
-    sendfile on;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    server {{ listen {address}; root {folder}; }}
-}}
-"""
 ASYNCIO = """\
 import asyncio, hashlib, os, sys
 
@@ -82,61 +50,6 @@ sys.exit(0 if asyncio.run(many(sys.argv[2], int(sys.argv[3]))) else 1)
 """
 
 
-class World:
-    """A lab with daemons, a file to move, and the means to run programs over a protocol."""
-
-    def __init__(self, lab: Lab, binaries: Path, protocol: str) -> None:
-        self.lab, self.binaries, self.protocol = lab, binaries, protocol
-        self.wifu = binaries / "wifu"
-        self.file = lab.scratch / "file"
-        data = os.urandom(SIZE)
-        self.file.write_bytes(data)
-        self.digest = hashlib.sha256(data).hexdigest()
-        self.daemons = [self.daemon(host) for host in (lab.a, lab.b)]
-
-    def daemon(self, host: Host, *more: str) -> Process:
-        """Start a daemon and wait until it answers."""
-        door = self.lab.door(host)
-        daemon = self.lab.start(host, self.wifu, "daemon", "--socket", door, *more)
-        wait_for("wifu daemon", partial(daemon_answers, host, self.wifu, door), daemon)
-        return daemon
-
-    def over(self, host: Host, *command: str | Path) -> Command:
-        """Return a command that runs over WiFu."""
-        door = self.lab.door(host)
-        return [self.wifu, "exec", "--protocol", self.protocol, "--socket", door, "--", *command]
-
-    def serve(self, port: int, *command: str | Path) -> Process:
-        """Start a server on host a, over WiFu, and wait until it listens."""
-        server = self.lab.start(self.lab.a, *self.over(self.lab.a, *command))
-        asks: Command = [self.wifu, "ss", "--listening", "--socket", self.lab.door(self.lab.a)]
-        wait_for(
-            f"{command[0]} on port {port}", lambda: f":{port} " in self.lab.a.run(*asks), server
-        )
-        return server
-
-    def ask(self, *command: str | Path, seconds: float = 60) -> str:
-        """Run a client on host b, over WiFu, to its end."""
-        return self.lab.b.run(*self.over(self.lab.b, *command), timeout=seconds)
-
-    def url(self, port: int, name: str = "file") -> str:
-        """Return where host a serves."""
-        return f"http://{self.lab.a.address}:{port}/{name}"
-
-    def compare(self, path: Path) -> None:
-        """Fail if a file is not the one that was sent."""
-        with path.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != self.digest:
-                raise LabError(f"{path.name} is not what was sent")
-        path.unlink()
-
-    def nginx(self, address: str) -> Command:
-        """Return the command of an nginx with four workers that serves the scratch folder."""
-        conf = self.lab.scratch / "nginx.conf"
-        conf.write_text(NGINX.format(folder=self.lab.scratch, address=address))
-        return ["nginx", "-p", self.lab.scratch, "-c", conf]
-
-
 def nginx_curl(w: World) -> None:
     """Four curls at once from an nginx with four workers, and one that is refused."""
     server = w.serve(8080, *w.nginx("8080"))
@@ -168,7 +81,7 @@ def nginx_wget(w: World) -> None:
 
 def python_http(w: World) -> None:
     """Curl, and urllib, from python's http.server."""
-    command: Command = ["python3", "-u", "-m", "http.server", "8000", "--directory", w.lab.scratch]
+    command: Command = ["python3", "-u", "-m", "http.server", "8000", "--directory", w.file.parent]
     server = w.serve(8000, *command)
     path = w.lab.scratch / "got"
     w.ask("curl", "-sSf", "-o", path, w.url(8000))
@@ -247,15 +160,43 @@ def through_tun(w: World) -> None:
     of_kernel.stop()
 
 
-OVER_RAW: list[tuple[str, Callable[[World], None]]] = [
-    ("nginx, curl", nginx_curl),
-    ("nginx, wget", nginx_wget),
-    ("python http.server, curl, urllib", python_http),
-    ("python asyncio", python_asyncio),
-    ("iperf3", iperf3),
-    ("socat", socat),
-    ("C program on libwifu.a", c_library),
+# Name, how many bytes the daemon of each host has to carry at least, and the case.
+Case = tuple[str, int, Callable[[World], None]]
+OVER_RAW: list[Case] = [
+    ("nginx, curl", 4 * SIZE, nginx_curl),
+    ("nginx, wget", SIZE, nginx_wget),
+    ("python http.server, curl, urllib", 2 * SIZE, python_http),
+    ("python asyncio", 2 * 25 * 300_000, python_asyncio),
+    ("iperf3", 400_000, iperf3),
+    ("socat", SIZE, socat),
+    ("C program on libwifu.a", 2 * SIZE, c_library),
+    *services.CASES,
 ]
+THROUGH_TUN: Case = ("nginx and curl, kernel's TCP through TUN", SIZE, through_tun)
+NEEDED = {
+    "the lab": ["ip", "tc", "cc", "setpriv"],
+    "servers": ["nginx", "redis-server", "mariadbd", "apache2", "haproxy", "vsftpd", "sshd"],
+    "clients": ["curl", "wget", "redis-cli", "psql", "pgbench", "mariadb", "ab", "wrk", "ssh"],
+    "both": ["python3", "iperf3", "socat", "java", "node"],
+}
+
+
+def check(world: World, case: Case) -> None:
+    """Run a case with daemons of its own; what it moved went through them, or it fails."""
+    name, moves, act = case
+    hosts = (world.lab.a, world.lab.b)
+    before = [host.tcp()["OutSegs"] for host in hosts]
+    begun = time.monotonic()
+    world.up()
+    act(world)
+    carried = world.down()
+    kernel = before != [host.tcp()["OutSegs"] for host in hosts]
+    if kernel != (case is THROUGH_TUN):
+        raise LabError(f"{name}: the kernel's TCP was {'' if kernel else 'not '}used")
+    # Through TUN host b is no party to it.
+    if min(carried[:1] if case is THROUGH_TUN else carried) < moves:
+        raise LabError(f"{name}: the daemons carried {carried} bytes, which is less than {moves}")
+    print(f"{name}: ok, {time.monotonic() - begun:.1f} s", flush=True)
 
 
 def main() -> int:
@@ -265,22 +206,13 @@ def main() -> int:
     parser.add_argument("--protocol", default="tcp-sack", help="of WiFu")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     args = parser.parse_args()
-    need("ip", "tc", "nginx", "curl", "wget", "python3", "iperf3", "socat", "cc")
-    binaries, passed = args.bin.resolve(), 0
+    need(*(command for commands in NEEDED.values() for command in commands))
+    chosen = [case for case in [*OVER_RAW, THROUGH_TUN] if args.only in case[0]]
     with Lab("apps", 200) as lab:
-        world = World(lab, binaries, args.protocol)
-        for name, case in [*OVER_RAW, ("nginx and curl, kernel's TCP through TUN", through_tun)]:
-            if args.only not in name:
-                continue
-            before = [host.tcp()["OutSegs"] for host in (lab.a, lab.b)]
-            begun = time.monotonic()
-            case(world)
-            kernel = before != [host.tcp()["OutSegs"] for host in (lab.a, lab.b)]
-            if kernel != (case is through_tun):
-                raise LabError(f"{name}: the kernel's TCP was {'' if kernel else 'not '}used")
-            print(f"{name}: ok, {time.monotonic() - begun:.1f} s", flush=True)
-            passed += 1
-    print(f"{passed} passed, 0 failed")
+        world = World(lab, args.bin.resolve(), args.protocol)
+        for case in chosen:
+            check(world, case)
+    print(f"{len(chosen)} passed, 0 failed")
     return 0
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
 
+ROOT = Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -130,6 +131,10 @@ class Process:
     def alive(self) -> bool:
         """Whether it still runs."""
         return self.popen.poll() is None
+
+    def root(self) -> Path:
+        """Where its root directory is."""
+        return Path(f"/proc/{self.popen.pid}/root").readlink()
 
     def stop(self, patience: float = 5) -> None:
         """Ask it to end, then insist."""
