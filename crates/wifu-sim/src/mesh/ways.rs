@@ -72,10 +72,11 @@ impl Beside {
 }
 
 impl Frame for Beside {
-    fn facts(self) -> FrameFacts {
+    fn facts(self, now: Time) -> FrameFacts {
         FrameFacts {
             rate: self.rate,
             transmitter: neighbour(self.from, self.device),
+            received: Moment::new(now),
             ..FrameFacts::NONE
         }
     }
