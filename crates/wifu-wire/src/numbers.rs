@@ -8,7 +8,7 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 
 /// Names and numbers.
-pub const NUMBERS: [(&str, u8); 10] = [
+pub const NUMBERS: [(&str, u8); 14] = [
     ("tcp-tahoe", 207),
     ("tcp-reno", 214),
     ("tcp-newreno", 215),
@@ -19,6 +19,10 @@ pub const NUMBERS: [(&str, u8); 10] = [
     ("tcp-vegas", 223),
     ("tcp-dctcp", 224),
     ("tcp-bbr", 225),
+    ("tcp-delack", 209),
+    ("tcp-few", 226),
+    ("tcp-cwl", 227),
+    ("tcp-clamp", 228),
 ];
 
 /// The composition of this IP protocol number.
