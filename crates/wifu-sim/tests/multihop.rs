@@ -49,7 +49,7 @@ fn answers(outcome: &Outcome) -> u64 {
     first.packets + first.lost
 }
 
-/// Spec 17: 180 acknowledgements by count and one by the timer or the FIN, where a segment each
+/// Behaviour 17: 180 acknowledgements by count and one by the timer or the FIN, where a segment each
 /// takes 691; beside them there are SYN and FIN, and what losses cause.
 #[test]
 fn delayed_acknowledgements_put_a_quarter_as_many_packets_on_the_air() {

@@ -16,7 +16,7 @@ const PROTOCOLS: [&str; 15] = [
     "tcp-vegas",
     "tcp-dctcp",
     "tcp-bbr",
-    "tcp-delack",
+    "tcp-delack,psh=on",
     "tcp-few",
     "tcp-cwl",
     "tcp-clamp",

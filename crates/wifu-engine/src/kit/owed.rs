@@ -12,7 +12,7 @@ use wifu_wire::{Flags, Seq, Span, Time};
 pub trait AckRule: Send {
     /// Whether what is withheld, this segment included, is acknowledged now.
     fn enough(&mut self, held: Held, arrived: &Arrived, board: &Board) -> bool;
-    /// A segment did not arrive in order (it is acknowledged at once, unless the rule withholds it).
+    /// A segment did not arrive in order; it is acknowledged at once, unless the rule withholds it.
     fn disorder(&mut self, _order: Arrival) {}
     /// Whether a segment that did not arrive in order waits like the others.
     fn withholds_disorder(&self) -> bool {

@@ -4,9 +4,9 @@
 //! Hears `arrived`, `ack-now`, `sent` and `ended`; says nothing; offers `Urgent` for disorder and
 //! `Ack` otherwise. Source: E. Altman and T. Jimenez, "Novel delayed ACK techniques for improving
 //! TCP performance in multihop wireless networks", PWC 2003, in the forms of `da_profile`
-//! (Behaviour 5): that of the WiFu paper, that of its public code, that of Altman and Jimenez, and
-//! RFC 5681's. A segment retransmitted has a small offset, so it is acknowledged soon; the sender is
-//! unchanged. For batches see `every`.
+//! (Behaviour 5): that of the WiFu paper, that of its public code, that of Altman and Jimenez,
+//! and RFC 5681's. A segment retransmitted has a small offset, so it is acknowledged soon; the
+//! sender is unchanged. For batches see `every`.
 //!
 //! What is out of order, comes twice or fills a hole is acknowledged at once (RFC 5681 4.2), though
 //! the public code delays that too: `da_delay_dupacks`. A sender whose window is smaller than `d`

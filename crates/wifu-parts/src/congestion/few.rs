@@ -7,8 +7,8 @@
 //! chain of 802.11 hops holds a few segments, and Reno's next one after every round trip is lost to
 //! contention long before a queue fills, which the routing protocol takes for a broken link.
 //!
-//! Of the paper: the increment in congestion avoidance and its alpha of 0.01. Ours: slow start, what
-//! a loss leaves and byte counting are as in `newreno`; the paper changes the increment alone.
+//! Of the paper: the increment in congestion avoidance and its alpha of 0.01. Ours: slow start,
+//! what a loss leaves and byte counting are as in `newreno`.
 
 use wifu_engine::kit::{
     ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
