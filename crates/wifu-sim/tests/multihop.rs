@@ -49,8 +49,8 @@ fn answers(outcome: &Outcome) -> u64 {
     first.packets + first.lost
 }
 
-/// Behaviour 17: 180 acknowledgements by count and one by the timer or the FIN, where a segment each
-/// takes 691; beside them there are SYN and FIN, and what losses cause.
+/// Behaviour 17: 180 acknowledgements by count and one by the timer or the FIN, where one for each
+/// segment are 691; beside them there are SYN and FIN.
 #[test]
 fn delayed_acknowledgements_put_a_quarter_as_many_packets_on_the_air() {
     let run = |protocol: &str| {

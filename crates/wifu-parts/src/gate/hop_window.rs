@@ -5,8 +5,8 @@
 //! wireless channel on TCP throughput and loss", INFOCOM 2003: on a chain of h hops of 802.11 every
 //! fourth hop can send at a time, so that h/4 segments in flight carry most, and TCP's window grows
 //! far beyond; K. Chen, Y. Xue and K. Nahrstedt, "On setting TCP's congestion window limit in
-//! mobile ad hoc networks", ICC 2003: the limit follows the hops of the path, a fifth of those there
-//! and back (`window_share=0.4`).
+//! mobile ad hoc networks", ICC 2003: the limit follows the hops of the path, a fifth of those
+//! there and back (`window_share=0.4`).
 //!
 //! The hops are those of the routing table, or else what `ttl-hops` counts on what arrives; where
 //! neither says, there is no limit. Ours: part of a segment is rounded up, and below eight hops two
