@@ -16,7 +16,7 @@ const PROTOCOLS: [&str; 15] = [
     "tcp-vegas",
     "tcp-dctcp",
     "tcp-bbr",
-    "tcp-delack,psh=on",
+    "tcp-tahoe,ack=dynamic",
     "tcp-few",
     "tcp-cwl",
     "tcp-clamp",
