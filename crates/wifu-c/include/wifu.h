@@ -36,6 +36,10 @@ extern "C" {
 #define WIFU_TCP_VEGAS 223
 #define WIFU_TCP_DCTCP 224
 #define WIFU_TCP_BBR 225
+#define WIFU_TCP_DELACK 209
+#define WIFU_TCP_FEW 226
+#define WIFU_TCP_CWL 227
+#define WIFU_TCP_CLAMP 228
 
 /* Level of WiFu's own options. */
 #define SOL_WIFU 0x5769

@@ -30,6 +30,7 @@ parts! {
         newreno::NEWRENO,
         cubic::CUBIC,
         westwood::WESTWOOD,
+        few::FEW,
         vegas::VEGAS,
         dctcp::DCTCP,
         bbr::BBR,
@@ -38,6 +39,7 @@ parts! {
     gate {
         peer_window::PEER_WINDOW,
         nagle::NAGLE,
+        hop_window::HOP_WINDOW,
     }
     /// When to acknowledge.
     ack {
@@ -47,5 +49,6 @@ parts! {
     /// What watches the path.
     watch {
         ttl_hops::TTL_HOPS,
+        clamp::CLAMP,
     }
 }

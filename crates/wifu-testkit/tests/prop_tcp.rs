@@ -12,7 +12,7 @@ use wifu_testkit::pair::{Fate, Pair, Step, pattern};
 use wifu_wire::{Rng, Seq, Span};
 
 /// Variants that share a wire and, by override, a protocol number: any can talk to any.
-const VARIANTS: [&str; 12] = [
+const VARIANTS: [&str; 15] = [
     "tcp-sack",
     "tcp-sack,reliable=cumulative,recovery=newreno,congestion=newreno",
     "tcp-sack,reliable=cumulative,recovery=reno",
@@ -25,6 +25,9 @@ const VARIANTS: [&str; 12] = [
     "tcp-sack,dsack=on,frto=on,undo=on",
     "tcp-sack,profile=linux",
     "tcp-sack,profile=linux,sack=off",
+    "tcp-sack,watch.add=clamp,clamp_least=2",
+    "tcp-sack,gates.add=hop-window,watch.add=ttl-hops",
+    "tcp-sack,congestion=few,alpha=0.5",
 ];
 
 /// What happens to segments of one direction, each in thousandths.

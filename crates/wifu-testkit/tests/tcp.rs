@@ -5,7 +5,7 @@ use wifu_engine::{ConnId, State};
 use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
-const PROTOCOLS: [&str; 10] = [
+const PROTOCOLS: [&str; 15] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -16,6 +16,11 @@ const PROTOCOLS: [&str; 10] = [
     "tcp-vegas",
     "tcp-dctcp",
     "tcp-bbr",
+    "tcp-tahoe,ack=dynamic",
+    "tcp-few",
+    "tcp-cwl",
+    "tcp-clamp",
+    "tcp-sack,ack=dynamic,da_reset=on,da_delay_dupacks=on",
 ];
 
 fn secs(s: u64) -> Time {

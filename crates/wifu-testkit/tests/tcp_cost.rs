@@ -6,7 +6,7 @@ use wifu_testkit::lean::Lean;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PROTOCOLS: [&str; 9] = [
+const PROTOCOLS: [&str; 13] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -15,6 +15,10 @@ const PROTOCOLS: [&str; 9] = [
     "tcp-vegas",
     "tcp-dctcp",
     "tcp-bbr,rcv_wnd=65535",
+    "tcp-delack",
+    "tcp-few",
+    "tcp-cwl",
+    "tcp-clamp",
     "tcp-sack,rcv_wnd=65535,dsack=on,prr=on,rack=on",
 ];
 

@@ -12,8 +12,12 @@ use wifu_wire::{Flags, Seq, Span, Time};
 pub trait AckRule: Send {
     /// Whether what is withheld, this segment included, is acknowledged now.
     fn enough(&mut self, held: Held, arrived: &Arrived, board: &Board) -> bool;
-    /// A segment did not arrive in order (it is acknowledged at once).
+    /// A segment did not arrive in order; it is acknowledged at once, unless the rule withholds it.
     fn disorder(&mut self, _order: Arrival) {}
+    /// Whether a segment that did not arrive in order waits like the others.
+    fn withholds_disorder(&self) -> bool {
+        false
+    }
     /// A segment arrived in order; `enough` is asked next.
     fn follows(&mut self, _board: &Board, _now: Time) {}
     /// How long an acknowledgement may be withheld, from the first segment on.
@@ -210,15 +214,18 @@ impl<R: AckRule> Acking<R> {
     fn arrived(&mut self, a: &Arrived, cx: &mut Cx<'_>) {
         let turned = self.exact && self.turns(a, cx);
         let upto = Some(cx.board.rx.nxt);
-        if a.order != Arrival::InOrder {
+        let disorder = a.order != Arrival::InOrder;
+        if disorder {
             self.rule.disorder(a.order);
-            return self.due(upto, true, cx); // each counts at the sender
+            if !self.rule.withholds_disorder() {
+                return self.due(upto, true, cx); // each counts at the sender
+            }
         }
         self.rule.follows(&cx.board, cx.now);
         self.held.segments += 1;
         self.held.octets = self.held.octets.saturating_add(a.bytes);
         if self.rule.enough(self.held, a, &cx.board) || a.fin || turned {
-            self.due(upto, false, cx);
+            self.due(upto, disorder, cx);
         } else if !cx.out.armed(FLUSH) {
             let patience = self.rule.patience();
             cx.out

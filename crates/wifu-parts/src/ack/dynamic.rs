@@ -3,13 +3,20 @@
 //!
 //! Hears `arrived`, `ack-now`, `sent` and `ended`; says nothing; offers `Urgent` for disorder and
 //! `Ack` otherwise. Source: E. Altman and T. Jimenez, "Novel delayed ACK techniques for improving
-//! TCP performance in multihop wireless networks", PWC 2003, in the forms of `da_profile`. A
-//! segment retransmitted has a small offset, so it is acknowledged soon; the sender is unchanged.
-//! For batches see `every`.
+//! TCP performance in multihop wireless networks", PWC 2003, in the forms of `da_profile`
+//! (Behaviour 5): that of the WiFu paper, that of its public code, that of Altman and Jimenez,
+//! and RFC 5681's. A segment retransmitted has a small offset, so it is acknowledged soon; the
+//! sender is unchanged. For batches see `every`.
+//!
+//! What is out of order, comes twice or fills a hole is acknowledged at once (RFC 5681 4.2), though
+//! the public code delays that too: `da_delay_dupacks`. A sender whose window is smaller than `d`
+//! segments, as after a timeout, waits for the timer in every round trip: so the paper.
 
 use wifu_engine::kit::{AckRule, Acking, Held};
 use wifu_engine::signal::Arrived;
-use wifu_engine::{Arrival, Board, Descriptor, Facts, FieldUse, Kind, ParamSpec, Role};
+use wifu_engine::{
+    Arrival, Board, Descriptor, Facts, FieldUse, Kind, ParamSpec, Params, Role, Value,
+};
 use wifu_wire::{HeadField, Span};
 
 /// One acknowledgement per d segments, d growing.
@@ -18,7 +25,11 @@ pub static DYNAMIC: Descriptor = Descriptor {
     role: Role::Ack,
     doc: "One acknowledgement per d segments in order, d growing from 1 to 4 with the offset in \
           the stream; at once on disorder and at the end.",
-    cites: &["Altman and Jimenez, PWC 2003", "RFC 5681 4.2"],
+    cites: &[
+        "Altman and Jimenez, PWC 2003",
+        "RFC 5681 4.2",
+        "Behaviour 5",
+    ],
     params: &[
         ParamSpec::text(
             "da_profile",
@@ -28,10 +39,31 @@ pub static DYNAMIC: Descriptor = Descriptor {
              100 kB and 1 MB (d 1 3 3 4); da-altman 2, 5 and 9 segments (d 1 2 3 4), all after \
              0.1 s at the latest; da-rfc always 2, after 0.2 s.",
         ),
+        LIMITS[0],
+        LIMITS[1],
+        LIMITS[2],
+        COUNTS[0],
+        COUNTS[1],
+        COUNTS[2],
+        COUNTS[3],
+        ParamSpec::span(
+            "da_timeout",
+            Span::ZERO,
+            Span::ZERO,
+            Span(500_000_000),
+            "Longest wait, from the first segment withheld on (RFC 5681 4.2: less than 0.5 s); \
+             0: that of the profile.",
+        ),
         ParamSpec::flag(
             "da_reset",
             false,
             "After disorder the next ten segments are acknowledged one by one.",
+        ),
+        ParamSpec::flag(
+            "da_delay_dupacks",
+            false,
+            "What is out of order, comes twice or fills a hole is withheld like the rest, as by the \
+             public WiFu code: fast retransmission needs three times d segments.",
         ),
         ParamSpec::int(
             "stretch",
@@ -58,14 +90,43 @@ pub static DYNAMIC: Descriptor = Descriptor {
     ],
     build: |params| {
         let rule = Dynamic {
-            profile: Profile::named(params.text("da_profile")),
+            profile: Profile::of(params),
             reset: params.flag("da_reset"),
+            delay_dupacks: params.flag("da_delay_dupacks"),
             singly: 0,
         };
         Ok(Box::new(Acking::new(rule, params.int("stretch") as u32)))
     },
     ..Descriptor::EMPTY
 };
+
+const LIMITS: [ParamSpec; 3] = [
+    limit(
+        "da_l1",
+        "Offset in the stream, bytes (da-altman: segments), from which d is da_d2; auto: that of \
+         the profile.",
+    ),
+    limit("da_l2", "From this offset on d is da_d3."),
+    limit("da_l3", "From this offset on d is da_d4."),
+];
+
+const COUNTS: [ParamSpec; 4] = [
+    count(
+        "da_d1",
+        "Segments per acknowledgement below da_l1; auto: those of the profile.",
+    ),
+    count("da_d2", "Segments per acknowledgement from da_l1 on."),
+    count("da_d3", "Segments per acknowledgement from da_l2 on."),
+    count("da_d4", "Segments per acknowledgement from da_l3 on."),
+];
+
+const fn limit(name: &'static str, doc: &'static str) -> ParamSpec {
+    ParamSpec::optional(name, 0, 1 << 31, doc)
+}
+
+const fn count(name: &'static str, doc: &'static str) -> ParamSpec {
+    ParamSpec::optional(name, 1, 64, doc)
+}
 
 /// Thresholds and counts.
 struct Profile {
@@ -91,26 +152,47 @@ impl Profile {
             patience: Span::MILLI * patience_ms,
         }
     }
+
+    /// The profile, but for what is set beside it.
+    fn of(params: &Params<'_>) -> Profile {
+        let mut profile = Profile::named(params.text("da_profile"));
+        let places = profile.limits.iter_mut().zip(&LIMITS);
+        for (place, spec) in places.chain(profile.counts.iter_mut().zip(&COUNTS)) {
+            *place = params.optional(spec.name).map_or(*place, |n| n as u32);
+        }
+        let own = params.span("da_timeout");
+        if own > Span::ZERO {
+            profile.patience = own;
+        }
+        profile
+    }
+
+    /// Segments per acknowledgement at this offset, where segments have so many octets.
+    fn count(&self, offset: u32, mss: u32) -> u32 {
+        let unit = if self.in_segments { mss } else { 1 };
+        let below = |limit: &u32| offset < limit.saturating_mul(unit);
+        let at = self.limits.iter().position(below);
+        self.counts[at.unwrap_or(self.limits.len())]
+    }
 }
 
 struct Dynamic {
     profile: Profile,
     reset: bool,
+    delay_dupacks: bool,
     /// Segments still to be acknowledged one by one after disorder.
     singly: u32,
 }
 
 impl AckRule for Dynamic {
+    //= spec#5
     fn enough(&mut self, held: Held, arrived: &Arrived, board: &Board) -> bool {
         if self.singly > 0 {
             self.singly -= 1;
             return true;
         }
-        let p = &self.profile;
-        let unit = if p.in_segments { board.conn.mss } else { 1 };
         let offset = arrived.seq.since(board.rx.irs.plus(1));
-        let passed = p.limits.iter().filter(|l| offset >= **l * unit).count();
-        held.segments >= p.counts[passed]
+        held.segments >= self.profile.count(offset, board.conn.mss)
     }
 
     fn disorder(&mut self, _order: Arrival) {
@@ -119,8 +201,22 @@ impl AckRule for Dynamic {
         }
     }
 
+    fn withholds_disorder(&self) -> bool {
+        self.delay_dupacks
+    }
+
     fn patience(&self) -> Span {
         self.profile.patience
+    }
+
+    fn set(&mut self, param: &str, value: Value) -> bool {
+        match (param, value) {
+            ("da_reset", Value::Flag(on)) => self.reset = on,
+            ("da_delay_dupacks", Value::Flag(on)) => self.delay_dupacks = on,
+            ("da_timeout", Value::Span(s)) if s > Span::ZERO => self.profile.patience = s,
+            _ => return false,
+        }
+        true
     }
 }
 
@@ -169,6 +265,7 @@ mod tests {
         n
     }
 
+    //= spec#17
     #[test]
     fn a_megabyte_takes_180_acknowledgements_and_one_by_the_timer() {
         let mut t = receiver(&[]);
@@ -205,5 +302,95 @@ mod tests {
             let n: usize = (0..18).map(|_| arrive(&mut t, Arrival::InOrder)).sum();
             assert_eq!(n, expected);
         }
+    }
+
+    #[test]
+    fn the_public_code_withholds_what_is_out_of_order_too() {
+        use Arrival::{Ahead, Duplicate, Fills, InOrder};
+        let acks = |on: &str| {
+            let mut t = receiver(&[("da_delay_dupacks", on)]);
+            for _ in 0..200 {
+                arrive(&mut t, InOrder);
+            }
+            while arrive(&mut t, InOrder) == 0 {}
+            let orders = [Ahead, Ahead, Duplicate, Ahead, Ahead, Fills];
+            let seen = orders.map(|order| arrive(&mut t, order));
+            (seen, t.due(0) < Time::NEVER)
+        };
+        assert_eq!(acks("off"), ([1, 1, 1, 1, 1, 1], false));
+        assert_eq!(acks("on"), ([0, 0, 0, 1, 0, 0], true));
+    }
+
+    //= spec#5
+    #[test]
+    fn the_timer_runs_from_the_first_segment_withheld() {
+        for (set, ms) in [
+            (&[][..], 100),
+            (&[("da_timeout", "40ms")], 40),
+            (&[("da_profile", "da-rfc")], 200),
+        ] {
+            let mut t = receiver(set);
+            for _ in 0..100 {
+                arrive(&mut t, Arrival::InOrder);
+                if t.due(0) == Time::NEVER {
+                    continue;
+                }
+                break;
+            }
+            let due = t.due(0);
+            assert_eq!(due, Time(ms * 1_000_000), "{set:?}");
+            t.advance(Time(ms * 1_000_000 - 1));
+            // A later one does not move it.
+            if set.is_empty() {
+                assert_eq!(leave(&mut t), 0);
+            }
+            t.advance(due);
+            assert_eq!((leave(&mut t), t.due(0)), (1, Time::NEVER), "{set:?}");
+        }
+        let mut t = receiver(&[("da_l1", "0"), ("da_l2", "0"), ("da_l3", "0")]);
+        arrive(&mut t, Arrival::InOrder);
+        t.advance(Time(60_000_000));
+        assert_eq!(arrive(&mut t, Arrival::InOrder), 0);
+        assert_eq!(t.due(0), Time(100_000_000));
+    }
+
+    #[test]
+    fn what_acknowledges_for_another_reason_settles_what_is_withheld() {
+        let mut t = receiver(&[("da_l1", "0"), ("da_l2", "0"), ("da_l3", "0")]);
+        let acks = |t: &mut Bench, n: usize| {
+            let all = (0..n).map(|_| arrive(t, Arrival::InOrder));
+            all.collect::<Vec<usize>>()
+        };
+        assert_eq!(acks(&mut t, 3), [0, 0, 0]);
+        t.signal(Signal::Sent(wifu_engine::signal::Sent {
+            kind: Kind::New,
+            reason: wifu_engine::Reason::First,
+            acks: true,
+            seq: Seq(1),
+            bytes: 5,
+            late: Span::ZERO,
+        }));
+        assert_eq!(t.due(0), Time::NEVER);
+        assert_eq!(acks(&mut t, 4), [0, 0, 0, 1]);
+        // A window update counts as well.
+        assert_eq!(acks(&mut t, 3), [0, 0, 0]);
+        t.signal(Signal::AckNow);
+        assert_eq!(leave(&mut t), 1);
+        assert_eq!(acks(&mut t, 4), [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn thresholds_counts_and_a_retransmission() {
+        let mut t = receiver(&[
+            ("da_profile", "da-code"),
+            ("da_d4", "8"),
+            ("da_l3", "200000"),
+        ]);
+        let mut acks =
+            |n: usize| -> usize { (0..n).map(|_| arrive(&mut t, Arrival::InOrder)).sum() };
+        assert_eq!((acks(7), acks(132), acks(80)), (7, 44, 10));
+        let profile = Profile::named("da-wifu");
+        let counts = [0, 999, 1000, 9999, 10_000, 99_999, 100_000].map(|at| profile.count(at, MSS));
+        assert_eq!(counts, [1, 1, 2, 2, 3, 3, 4]);
     }
 }
