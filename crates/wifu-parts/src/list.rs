@@ -38,6 +38,8 @@ parts! {
     gate {
         peer_window::PEER_WINDOW,
         nagle::NAGLE,
+        ap05::AP05,
+        ap11::AP11,
     }
     /// When to acknowledge.
     ack {

@@ -6,7 +6,7 @@ use wifu_testkit::lean::Lean;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PROTOCOLS: [&str; 9] = [
+const PROTOCOLS: [&str; 11] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -15,6 +15,8 @@ const PROTOCOLS: [&str; 9] = [
     "tcp-vegas",
     "tcp-dctcp",
     "tcp-bbr,rcv_wnd=65535",
+    "tcp-ap05,profile=ap05-wifu",
+    "tcp-ap11",
     "tcp-sack,rcv_wnd=65535,dsack=on,prr=on,rack=on",
 ];
 

@@ -8,8 +8,10 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 
 /// Names and numbers.
-pub const NUMBERS: [(&str, u8); 10] = [
+pub const NUMBERS: [(&str, u8); 12] = [
     ("tcp-tahoe", 207),
+    ("tcp-ap05", 211),
+    ("tcp-ap11", 212),
     ("tcp-reno", 214),
     ("tcp-newreno", 215),
     ("tcp-sack", 216),
