@@ -9,7 +9,7 @@ use wifu_testkit::seg::Seg;
 use wifu_wire::{Flags, Rng, Seq, Span, SynOptions, Time};
 
 /// All protocols of the family, and with the paper's constants those that have had them.
-pub const PROTOCOLS: [&str; 11] = [
+pub const PROTOCOLS: [&str; 9] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -19,8 +19,6 @@ pub const PROTOCOLS: [&str; 11] = [
     "tcp-reno,profile=wifu-tahoe",
     "tcp-newreno,profile=wifu-tahoe",
     "tcp-sack,profile=wifu-tahoe",
-    "tcp-ap05,profile=ap05-wifu",
-    "tcp-ap11",
 ];
 
 /// Whether a specification has the constants of the WiFu paper (Behaviour 4.2).
