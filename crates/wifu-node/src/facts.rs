@@ -182,9 +182,7 @@ pub(crate) fn instead(who: &str, preference: &Preference, place: &str) -> String
     let Preference { fact, param, then } = preference;
     let set = param.map_or(String::new(), |p| format!(" unless {p} is set"));
     let elsewhere = elsewhere(*fact, true);
-    format!(
-        "{who} goes without {fact}, which is not known in {place}: {then}{set}; {elsewhere}"
-    )
+    format!("{who} goes without {fact}, which is not known in {place}: {then}{set}; {elsewhere}")
 }
 
 /// Where a fact is known.

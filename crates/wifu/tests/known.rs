@@ -207,7 +207,10 @@ fn check_says_what_a_part_goes_without_and_what_it_does_then() {
     let (_, said) = check("tcp-ap11,sense_dbm=-90", "live");
     assert!(!said.contains("site.sense_dbm"), "{said}");
     let (_, said) = check("tcp-ap05", "emu");
-    assert!(said.contains("it takes links of 24 Mb/s unless bandwidth is set"), "{said}");
+    assert!(
+        said.contains("it takes links of 24 Mb/s unless bandwidth is set"),
+        "{said}"
+    );
     let (ok, said) = check("tcp-ap12", "live");
     assert!(!ok && said.contains("reading tcp-ap12"), "{said}");
 }
