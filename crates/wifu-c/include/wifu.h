@@ -27,6 +27,8 @@ extern "C" {
 /* For `protocol` of wifu_socket(): 0 or IPPROTO_TCP for what WIFU_PROTOCOL says, or one of these.
  * The numbers are the protocols' numbers in the IP header. */
 #define WIFU_TCP_TAHOE 207
+#define WIFU_TCP_AP05 211
+#define WIFU_TCP_AP11 212
 #define WIFU_TCP_RENO 214
 #define WIFU_TCP_NEWRENO 215
 #define WIFU_TCP_SACK 216

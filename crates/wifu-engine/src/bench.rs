@@ -139,11 +139,20 @@ impl Bench {
 
     /// A segment arrives.
     pub fn segment(&mut self, head: &Head, payload: &[u8]) -> (Admit, Vec<Signal>) {
-        let frame = FrameFacts::default();
+        self.segment_by(head, payload, &FrameFacts::default())
+    }
+
+    /// A segment arrives by a frame of which this is known.
+    pub fn segment_by(
+        &mut self,
+        head: &Head,
+        payload: &[u8],
+        frame: &FrameFacts,
+    ) -> (Admit, Vec<Signal>) {
         let seg = Segment {
             head,
             payload,
-            frame: &frame,
+            frame,
         };
         let admit = self.call(|part, cx| part.on_segment(&seg, cx));
         (admit, self.said())

@@ -282,6 +282,9 @@ pub struct RateFacts {
     pub rate: Option<Rate>,
     /// From one full segment to the next; `None` while the pacer does not wait.
     pub gap: Option<Span>,
+    /// The pacer is a queue that nothing leaves before its turn: what goes again leaves behind the
+    /// data that the window allowed when the loss was noticed (Behaviour 16.1).
+    pub behind: bool,
 }
 
 /// What the application and the driver did.

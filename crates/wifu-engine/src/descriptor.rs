@@ -5,7 +5,7 @@ use crate::admission::Admission;
 use crate::board::Facts;
 use crate::component::Component;
 use crate::face::{Face, WordUse};
-use crate::fact::Fact;
+use crate::fact::{Fact, Preference};
 use crate::permit::Kind;
 use core::fmt;
 use wifu_wire::names::{Named, Shelf};
@@ -201,6 +201,8 @@ pub struct Descriptor {
     pub writes: Facts,
     /// What it cannot do without and only a substrate knows: refused where nobody tells it.
     pub requires: &'static [Fact],
+    /// What only a substrate knows, and it acts upon and can do without.
+    pub prefers: &'static [Preference],
     /// (heard, emitted in response). `"segment"`, `"overheard"` and `"timer"` are sources too; a
     /// name that is no plain signal is a named one; a leading `?` means that nobody need emit it.
     pub hears: &'static [(&'static str, &'static [&'static str])],
@@ -235,6 +237,7 @@ impl Descriptor {
         wants: Facts::NONE,
         writes: Facts::NONE,
         requires: &[],
+        prefers: &[],
         hears: &[],
         offers: &[],
         needs: &[],

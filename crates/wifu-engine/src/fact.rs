@@ -3,6 +3,7 @@
 //! (`requires` of its descriptor) and is refused where nobody tells it; one that declares nothing
 //! has a behaviour of its own for the absence.
 
+use crate::params::Value;
 use core::fmt;
 
 /// A fact that a part or a handler may require.
@@ -125,6 +126,25 @@ impl Fact {
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.name(), self.doc())
+    }
+}
+
+/// A fact that a part acts upon and can do without.
+#[derive(Clone, Copy, Debug)]
+pub struct Preference {
+    /// The fact.
+    pub fact: Fact,
+    /// The parameter that stands in for it; if it is set, it takes precedence.
+    pub param: Option<&'static str>,
+    /// What the part does without both: a clause.
+    pub then: &'static str,
+}
+
+impl Preference {
+    /// Whether the part asks for the fact with these values of its parameters.
+    pub fn counts(&self, values: &[(&'static str, Value)]) -> bool {
+        let value = values.iter().find(|v| Some(v.0) == self.param);
+        value.is_none_or(|v| v.1.is_auto())
     }
 }
 

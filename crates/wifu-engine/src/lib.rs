@@ -41,7 +41,7 @@ pub use endpoint::{
     ConnId, ConnInfo, ConnectError, Datagram, Deadlines, Endpoint, EndpointConfig, Event, ListenId,
 };
 pub use face::{Face, WordUse};
-pub use fact::Fact;
+pub use fact::{Fact, Preference};
 pub use permit::{Kind, Limit, Permit, Reason, Want};
 pub use signal::{Arrival, Cause, Fault, Signal, Status};
 pub use store::Ticket;

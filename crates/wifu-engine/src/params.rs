@@ -24,9 +24,21 @@ pub enum Value {
     Text(&'static str),
     /// A count, or what the part works out by itself (`auto`).
     Opt(Option<u64>),
+    /// A plain number, or what the part works out by itself (`auto`).
+    OptReal(Option<f64>),
+    /// A rate, or what the part works out by itself (`auto`).
+    OptRate(Option<Rate>),
 }
 
 impl Value {
+    /// Whether the part works it out by itself.
+    pub const fn is_auto(&self) -> bool {
+        matches!(
+            self,
+            Value::Opt(None) | Value::OptReal(None) | Value::OptRate(None)
+        )
+    }
+
     /// The name of its type: that of the method of [`Params`] which asks for it.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -37,6 +49,8 @@ impl Value {
             Value::Flag(_) => "flag",
             Value::Text(_) => "text",
             Value::Opt(_) => "optional",
+            Value::OptReal(_) => "optional_real",
+            Value::OptRate(_) => "optional_rate",
         }
     }
 }
@@ -51,7 +65,9 @@ impl fmt::Display for Value {
             Value::Flag(on) => f.write_str(if *on { "on" } else { "off" }),
             Value::Text(t) => f.write_str(t),
             Value::Opt(Some(n)) => write!(f, "{n}"),
-            Value::Opt(None) => f.write_str("auto"),
+            Value::OptReal(Some(x)) => write!(f, "{x}"),
+            Value::OptRate(Some(r)) => write!(f, "{r}"),
+            Value::Opt(None) | Value::OptReal(None) | Value::OptRate(None) => f.write_str("auto"),
         }
     }
 }
@@ -124,6 +140,28 @@ impl ParamSpec {
         )
     }
 
+    /// A plain number, or `auto` (the default): the part works it out, and `doc` says how.
+    pub const fn optional_real(
+        name: &'static str,
+        low: f64,
+        high: f64,
+        doc: &'static str,
+    ) -> ParamSpec {
+        let (low, high) = (Value::OptReal(Some(low)), Value::OptReal(Some(high)));
+        ParamSpec::ranged(name, Value::OptReal(None), low, high, doc)
+    }
+
+    /// A rate, or `auto` (the default): the part works it out, and `doc` says how.
+    pub const fn optional_rate(
+        name: &'static str,
+        low: Rate,
+        high: Rate,
+        doc: &'static str,
+    ) -> ParamSpec {
+        let (low, high) = (Value::OptRate(Some(low)), Value::OptRate(Some(high)));
+        ParamSpec::ranged(name, Value::OptRate(None), low, high, doc)
+    }
+
     /// A switch.
     pub const fn flag(name: &'static str, default: bool, doc: &'static str) -> ParamSpec {
         let (low, high) = (Value::Flag(false), Value::Flag(true));
@@ -154,17 +192,29 @@ impl ParamSpec {
     /// What is wrong and what would be right.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let text = text.trim();
+        if text == "auto" && self.works_out() {
+            return Ok(self.default);
+        }
         let value = match self.default {
             Value::Int(_) => Value::Int(parse_octets(text).map_err(|e| self.wrong(text, e))?),
-            Value::Opt(_) if text == "auto" => return Ok(Value::Opt(None)),
+            Value::Real(_) => {
+                let number = text.parse();
+                Value::Real(number.map_err(|_| self.wrong(text, "write a number, such as 0.5"))?)
+            }
             Value::Opt(_) => {
                 let n = parse_octets(text)
                     .map_err(|e| self.wrong(text, format!("{e}, or write auto")))?;
                 Value::Opt(Some(n))
             }
-            Value::Real(_) => {
+            Value::OptReal(_) => {
                 let number = text.parse();
-                Value::Real(number.map_err(|_| self.wrong(text, "write a number, such as 0.5"))?)
+                let or = "write a number, such as 0.5, or auto";
+                Value::OptReal(Some(number.map_err(|_| self.wrong(text, or))?))
+            }
+            Value::OptRate(_) => {
+                let rate = text.parse::<Rate>();
+                let or = |e| self.wrong(text, format!("{e}, or write auto"));
+                Value::OptRate(Some(rate.map_err(or)?))
             }
             Value::Span(_) => Value::Span(text.parse().map_err(|e| self.wrong(text, e))?),
             Value::Rate(_) => Value::Rate(text.parse().map_err(|e| self.wrong(text, e))?),
@@ -185,6 +235,12 @@ impl ParamSpec {
             (Value::Int(v), Value::Int(a), Value::Int(b)) => (a..=b).contains(&v),
             (Value::Opt(Some(v)), Value::Opt(Some(a)), Value::Opt(Some(b))) => (a..=b).contains(&v),
             (Value::Real(v), Value::Real(a), Value::Real(b)) => (a..=b).contains(&v),
+            (Value::OptReal(Some(v)), Value::OptReal(Some(a)), Value::OptReal(Some(b))) => {
+                (a..=b).contains(&v)
+            }
+            (Value::OptRate(Some(v)), Value::OptRate(Some(a)), Value::OptRate(Some(b))) => {
+                (a..=b).contains(&v)
+            }
             (Value::Span(v), Value::Span(a), Value::Span(b)) => (a..=b).contains(&v),
             (Value::Rate(v), Value::Rate(a), Value::Rate(b)) => (a..=b).contains(&v),
             _ => true,
@@ -197,6 +253,14 @@ impl ParamSpec {
                 format!("it must lie between {} and {}", self.low, self.high),
             ))
         }
+    }
+
+    /// Whether `auto` may stand for a value.
+    const fn works_out(&self) -> bool {
+        matches!(
+            self.default,
+            Value::Opt(_) | Value::OptReal(_) | Value::OptRate(_)
+        )
     }
 
     fn wrong(&self, text: &str, why: impl fmt::Display) -> String {
@@ -292,6 +356,8 @@ impl Params<'_> {
     getter!(flag Flag bool);
     getter!(text Text &'static str);
     getter!(optional Opt Option<u64>);
+    getter!(optional_real OptReal Option<f64>);
+    getter!(optional_rate OptRate Option<Rate>);
 
     /// The declared word `name`.
     ///
@@ -366,6 +432,19 @@ mod tests {
         assert_eq!(p.default.to_string(), "auto");
         assert!(p.parse("65").unwrap_err().contains("between 1 and 64"));
         assert!(p.parse("many").unwrap_err().contains("auto"));
+        let p = ParamSpec::optional_real("sense_dbm", -120.0, 0.0, "");
+        assert_eq!(p.parse("-90.1"), Ok(Value::OptReal(Some(-90.1))));
+        assert_eq!(p.parse("auto"), Ok(p.default));
+        assert!(p.parse("1").unwrap_err().contains("between -120 and 0"));
+        assert!(p.parse("NaN").unwrap_err().contains("between -120 and 0"));
+        assert!(p.parse("low").unwrap_err().contains("or auto"));
+        let p = ParamSpec::optional_rate("bandwidth", Rate(1000), Rate(10_000_000), "");
+        let set = p.parse("5.5 Mb/s").unwrap();
+        assert_eq!(set, Value::OptRate(Some(Rate(5_500_000))));
+        assert_eq!(p.parse(&set.to_string()), Ok(set));
+        assert_eq!(p.parse("auto").unwrap().to_string(), "auto");
+        assert!(p.parse("11 Mb/s").unwrap_err().contains("between"));
+        assert!(p.parse("fast").unwrap_err().contains("or write auto"));
         assert_eq!(
             ParamSpec::flag("cwv", false, "").parse("on"),
             Ok(Value::Flag(true))

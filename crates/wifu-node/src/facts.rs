@@ -1,6 +1,6 @@
 //! Who tells which facts: the one table that set-up and the documentation use.
 
-use wifu_engine::Fact;
+use wifu_engine::{Fact, Preference};
 
 /// A teller of facts: a column of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,6 +188,14 @@ pub(crate) fn missing(who: &str, fact: Fact, place: &str, parts: bool) -> String
 pub fn without(who: &str, fact: Fact, place: &str) -> String {
     let elsewhere = elsewhere(fact, false);
     format!("{who} goes without {fact}, which is not known in {place}; {elsewhere}")
+}
+
+/// That part `who` goes without a fact at a place, and what it does instead.
+pub(crate) fn instead(who: &str, preference: &Preference, place: &str) -> String {
+    let Preference { fact, param, then } = preference;
+    let set = param.map_or(String::new(), |p| format!(" unless {p} is set"));
+    let elsewhere = elsewhere(*fact, true);
+    format!("{who} goes without {fact}, which is not known in {place}: {then}{set}; {elsewhere}")
 }
 
 /// Where a fact is known.

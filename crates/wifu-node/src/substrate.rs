@@ -1,7 +1,7 @@
 //! In which worlds a protocol can act.
 
 use crate::Protocol;
-use crate::facts::{Teller, elsewhere, missing, told};
+use crate::facts::{Teller, elsewhere, instead, missing, told};
 use core::str::FromStr;
 use wifu_engine::composition::Problem;
 use wifu_engine::{Blueprint, ConfigError, Fact};
@@ -140,6 +140,24 @@ impl Protocol {
     /// What is not known there, who requires it, and where it is known.
     pub fn informed(&self, place: &str, told: &[Fact]) -> Result<(), ConfigError> {
         fine(self.lacks(place, told))
+    }
+
+    /// What its parts act upon, can do without and is not `told` at a `place`, a line each: who,
+    /// and what it does without. Nothing of facts whose parameter is set.
+    pub fn goes_without(&self, place: &str, told: &[Fact]) -> Vec<String> {
+        let lane = self.ends.lane.iter().flat_map(|l| &l.parts);
+        let parts = self.ends.parts.iter().chain(lane);
+        let each = parts.flat_map(|p| p.desc.prefers.iter().map(move |f| (p, f)));
+        let absent = each.filter(|(p, f)| !told.contains(&f.fact) && f.counts(&p.values));
+        absent
+            .map(|(p, f)| instead(p.desc.name, f, place))
+            .collect()
+    }
+
+    /// The same of a substrate, where nothing can tell it.
+    pub fn goes_without_on(&self, substrate: Substrate) -> Vec<String> {
+        let place = format!("`wifu {}`", substrate.command());
+        self.goes_without(&place, &told(substrate.tellers()))
     }
 
     fn lacks(&self, place: &str, told: &[Fact]) -> Vec<Problem> {

@@ -112,6 +112,45 @@ mod tests {
         );
     }
 
+    //= spec#D15
+    #[test]
+    fn the_profile_of_wifus_tcp_ap_is_wifu_tahoes_but_for_what_it_names() {
+        let values = |spec: &str| {
+            let b = blueprint(spec).unwrap();
+            let parts: Vec<_> = b.parts.iter().map(|p| p.values.clone()).collect();
+            (parts, b.engine.clone(), b.unused.clone())
+        };
+        assert_eq!(
+            values("tcp-ap05,profile=ap05-wifu"),
+            values("tcp-ap05,ap05_nosize=on,retransmissions=behind-window")
+        );
+        // Of the base it takes all but the gate and what counts hops.
+        let taken = |spec: &str| {
+            let b = blueprint(spec).unwrap();
+            let known = b
+                .parts
+                .iter()
+                .filter(|p| !["ap05", "ttl-hops"].contains(&p.desc.name));
+            known.map(|p| p.values.clone()).collect::<Vec<_>>()
+        };
+        let tahoe = taken("tcp-tahoe,profile=wifu-tahoe");
+        assert_eq!(taken("tcp-ap05,profile=ap05-wifu"), tahoe);
+    }
+
+    #[test]
+    fn only_cumulative_lets_the_window_leave_before_what_goes_again() {
+        let over = |name: &str| {
+            refusal(&format!(
+                "[protocol.mine]\nextends = \"{name}\"\nwatch.add = [\"ttl-hops\"]\n\
+                 gates.add = [{{ use = \"ap11\", retransmissions = \"behind-window\" }}]\n"
+            ))
+        };
+        assert_eq!(over("tcp-newreno"), "");
+        let said = over("tcp-sack");
+        let needs = "ap11 with behind-window needs reliable = cumulative";
+        assert!(said.contains(needs), "{said}");
+    }
+
     #[test]
     fn a_key_that_does_nothing_is_refused() {
         let said = refusal("[protocol.mine]\nextends = \"tcp-reno\"\nprotocol-family = \"tcp\"\n");

@@ -40,6 +40,8 @@ parts! {
         peer_window::PEER_WINDOW,
         nagle::NAGLE,
         hop_window::HOP_WINDOW,
+        ap05::AP05,
+        ap11::AP11,
     }
     /// When to acknowledge.
     ack {

@@ -6,7 +6,7 @@ use wifu_testkit::lean::Lean;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PROTOCOLS: [&str; 13] = [
+const PROTOCOLS: [&str; 15] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -19,6 +19,8 @@ const PROTOCOLS: [&str; 13] = [
     "tcp-few",
     "tcp-cwl",
     "tcp-clamp",
+    "tcp-ap05,profile=ap05-wifu",
+    "tcp-ap11",
     "tcp-sack,rcv_wnd=65535,dsack=on,prr=on,rack=on",
 ];
 

@@ -62,7 +62,8 @@ pub struct DescribeArgs {
     chain = [{ use = \"tpa-shim\", eta = 3 }]\n\n\
     Then: wifu check mine.toml; wifu sim --file mine.toml ... --flow n1:n3:mine")]
 pub struct CheckArgs {
-    /// The TOML file with [protocol.NAME], [handlers.NAME], [lane.NAME] and [profile.NAME] tables
+    /// The TOML file with [protocol.NAME], [handlers.NAME], [lane.NAME] and [profile.NAME] tables,
+    /// or a protocol that is known
     #[arg(value_name = "FILE")]
     path: std::path::PathBuf,
     /// Refuse what cannot act there: sim, mock, emu or live
@@ -258,6 +259,8 @@ fn protocol_text(p: &Protocol) -> String {
     let _ = writeln!(t, "  One event causes at most {} signals.", b.cascade);
     t += &brought::text(p);
     t += &facts::required_text(p);
+    let preferences = b.parts.iter().flat_map(|part| part.desc.prefers);
+    t.extend(preferences.map(parts::preference));
     if let Some(unused) = unused(b) {
         let _ = writeln!(t, "  Note: {unused}.");
     }
@@ -391,9 +394,16 @@ fn described(
 /// # Errors
 /// The file can't be read or is no composition file.
 pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
-    let own = known::read(&args.path)?;
-    let names = own.protocols().to_vec();
-    let registry = args.known.with(registry)?.with_library(own);
+    let mut registry = args.known.with(registry)?;
+    let mut names = Vec::new();
+    match args.path.to_str().filter(|_| !args.path.exists()) {
+        Some(spec) if registry.resolve(spec).is_ok() => names.push(spec.to_string()),
+        _ => {
+            let own = known::read(&args.path)?;
+            names.extend_from_slice(own.protocols());
+            registry = registry.with_library(own);
+        }
+    }
     if names.is_empty() {
         bail!("{} has no [protocol.NAME] table", args.path.display());
     }
@@ -410,19 +420,23 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
                 taken.map_err(|what| ConfigError::one(&key, what))?;
             }
             let note = brought::unnoticed(&p);
-            unique(&p.ends, registry.library()).map(|b| (b, note))
+            let without = args.substrate.map(|on| p.goes_without_on(on));
+            unique(&p.ends, registry.library()).map(|b| (b, note, without.unwrap_or_default()))
         });
         match result {
-            Ok((b, unnoticed)) => {
+            Ok((b, unnoticed, without)) => {
                 let id = format!("{:08x}", b.id);
                 if !args.json {
                     let notes = unused(&b).into_iter().chain(unnoticed.clone());
                     let notes: String = notes.map(|n| format!("; {n}")).collect();
                     println!("{name}: ok, id {id}{notes}");
+                    for said in &without {
+                        println!("  {said}");
+                    }
                 }
                 reports.push(json!({
                     "protocol": name, "ok": true, "id": id, "unused": b.unused,
-                    "relays_noticed": unnoticed.is_none(),
+                    "relays_noticed": unnoticed.is_none(), "goes_without": without,
                 }));
             }
             Err(e) => {

@@ -190,6 +190,32 @@ fn check_says_on_which_substrate_a_protocol_acts() {
 }
 
 #[test]
+fn check_says_what_a_part_goes_without_and_what_it_does_then() {
+    let check = |spec: &str, on| wifu(&["check", spec, "--substrate", on], "");
+    let (ok, said) = check("tcp-ap11", "sim");
+    assert!(ok && said.contains("tcp-ap11: ok"), "{said}");
+    // Plans have received powers only; it moves no estimate.
+    let why = "ap11 goes without site.tx_power_dbm (transmit power), which is not known in `wifu \
+               sim`: l1_db is not reported unless tx_power_dbm is set; it is in `wifu daemon \
+               --serve` on Wi-Fi";
+    assert!(said.contains(why), "{said}");
+    assert_eq!(said.matches("goes without").count(), 1, "{said}");
+    let (ok, said) = check("tcp-ap11", "live");
+    let why = "ap11 goes without site.sense_dbm (carrier-sense threshold), which is not known in \
+               `wifu daemon`: H_cs is 3 unless sense_dbm is set; it is in `wifu sim` with radios";
+    assert!(ok && said.contains(why), "{said}");
+    let (_, said) = check("tcp-ap11,sense_dbm=-90", "live");
+    assert!(!said.contains("site.sense_dbm"), "{said}");
+    let (_, said) = check("tcp-ap05", "emu");
+    assert!(
+        said.contains("it takes links of 24 Mb/s unless bandwidth is set"),
+        "{said}"
+    );
+    let (ok, said) = check("tcp-ap12", "live");
+    assert!(!ok && said.contains("reading tcp-ap12"), "{said}");
+}
+
+#[test]
 fn what_a_protocol_brings_is_described() {
     let file = File::new("described", BRINGS);
     let describe = |name: &str| said(&["describe", name, "--file", file.path()]);

@@ -1,6 +1,7 @@
 //! What several parts share, since parts may not import parts. No registry knows these.
 
 pub mod accept;
+mod adaptive;
 mod alive;
 mod backoff;
 mod delivery;
@@ -23,6 +24,7 @@ mod timed;
 mod trips;
 mod window;
 
+pub use adaptive::{ADAPTIVE_PARAMS, Adaptive, Trip, UNKNOWN};
 pub use alive::{KEEP, KEEP_PARAMS, KeepAlive};
 pub use backoff::Backoff;
 pub use delivery::{Delivery, LostPacket, Sample};

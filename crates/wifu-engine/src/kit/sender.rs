@@ -21,7 +21,7 @@ pub const USER: u8 = 1;
 const UNKNOWN_RTO: Span = Span(3_000_000_000);
 
 /// Parameters that a part using [`Sender`] declares.
-pub const SENDER_PARAMS: [ParamSpec; 4] = [
+pub const SENDER_PARAMS: [ParamSpec; 5] = [
     ParamSpec::int(
         "syn_tries",
         6,
@@ -50,6 +50,12 @@ pub const SENDER_PARAMS: [ParamSpec; 4] = [
          connection is given up, instead of data_tries; may change at run time \
          (`TCP_USER_TIMEOUT`; RFC 9293 3.8.3; the option of RFC 5482 is not exchanged); 0: for \
          data_tries.",
+    ),
+    ParamSpec::flag(
+        "ap_rto_backoff",
+        true,
+        "Each timeout of data in a row doubles the next (RFC 6298 5.5); off: all are alike, as in \
+         TCP-AP's ns-2 agent.",
     ),
 ];
 
@@ -138,6 +144,8 @@ pub struct Sender {
     data_tries: u32,
     psh: bool,
     user: Span,
+    /// Timeouts of data double.
+    doubles: bool,
 }
 
 impl Sender {
@@ -154,6 +162,7 @@ impl Sender {
             data_tries: p.int("data_tries") as u32,
             psh: p.flag("psh"),
             user: p.span("user_timeout"),
+            doubles: p.flag("ap_rto_backoff"),
         }
     }
 
@@ -380,7 +389,10 @@ impl Sender {
         } else {
             r.rto_max
         };
-        let rto = self.backoff.apply(base, max);
+        let alike = Backoff::default();
+        let doubles = self.doubles || Sender::opening(&cx.board);
+        let backoff = if doubles { &self.backoff } else { &alike };
+        let rto = backoff.apply(base, max);
         cx.write(|t: &mut TxFacts| t.rto = rto);
         cx.out.arm(RTO, on_tick(cx.now, rto, cx.board.rtt.tick));
     }

@@ -535,13 +535,16 @@ impl Sources {
         }
     }
 
-    /// Say in the log what the handlers of these act upon and nobody tells them.
+    /// Say in the log what the parts and handlers of these act upon and nobody tells them.
     pub(crate) fn warn(&self, registry: &Registry, served: &[Arc<Protocol>]) {
         for protocol in served {
             let short = protocol.handlers.short_of(registry.kinds(), &self.told);
             for (handler, fact) in short {
                 let who = format!("{} ({handler})", protocol.ends.name);
                 tracing::warn!("{}", facts::without(&who, fact, self.place()));
+            }
+            for said in protocol.goes_without(self.place(), &self.told) {
+                tracing::warn!("{}: {said}", protocol.ends.name);
             }
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! Contributes the sender's sequence space, the retransmission timer, loss detection by duplicate
 //! ACKs and the recovery episode: go-back-N (Tahoe), Reno or NewReno, which differ in nothing else.
-//! Hears segments; emits `acked`, `dup-ack`, `lost`, `recovered`, `gave-up`; writes `tx`.
+//! Hears segments; emits `acked`, `dup-ack`, `lost`, `recovered`, `gave-up`; writes `tx`. Behind a
+//! pacer that is a queue (`rate.behind`) what goes again waits for what the window had let in.
 //!
 //! There is no window inflation: a duplicate ACK says that a segment left, so `pipe` shrinks
 //! (Behaviour 16.8). The same segments leave, and `cwnd` is the number that the RFCs mean.
@@ -13,8 +14,8 @@ use wifu_engine::component::Cx;
 use wifu_engine::kit::{Expiry, SENDER_PARAMS, SENDING, Sender};
 use wifu_engine::signal::Lost;
 use wifu_engine::{
-    Admit, Board, Cause, Component, Descriptor, Kind, Out, ParamSpec, Params, Reason, Segment,
-    Signal, Value, Want,
+    Admit, Board, Cause, Component, Descriptor, Facts, Kind, Out, ParamSpec, Params, Reason,
+    Segment, Signal, Value, Want,
 };
 use wifu_wire::{Flags, Seq, Time};
 
@@ -35,6 +36,7 @@ pub static CUMULATIVE: Descriptor = Descriptor {
         SENDER_PARAMS[1],
         SENDER_PARAMS[2],
         SENDER_PARAMS[3],
+        SENDER_PARAMS[4],
         ParamSpec::text(
             "recovery",
             "newreno",
@@ -55,6 +57,7 @@ pub static CUMULATIVE: Descriptor = Descriptor {
         ),
     ],
     probes: &["dupacks", "recover"],
+    wants: SENDING.wants.with(Facts::RATE),
     // A judge that excuses the loss would let the window that was rewound leave in one burst.
     needs_with: &[("recovery", "go-back-n", "judge", &["loss-is-congestion"])],
     build: |p| Ok(Box::new(Cumulative::new(p))),
@@ -83,9 +86,21 @@ struct Cumulative {
     /// Octets sent by limited transmit: not in flight for ssthresh.
     limited: u32,
     rescue: Option<Reason>,
+    /// What is to go again waits behind this.
+    queue: Option<Queue>,
     /// Why the cursor was pulled back.
     rewound: Reason,
     last_window: u32,
+}
+
+/// What a pacer that is a queue had let in when a loss was noticed.
+#[derive(Clone, Copy)]
+struct Queue {
+    /// Full segments, 1 or more.
+    segments: u32,
+    /// What goes again behind them, and whether all behind that goes again, too.
+    reason: Reason,
+    rewinds: bool,
 }
 
 impl Cumulative {
@@ -106,6 +121,7 @@ impl Cumulative {
             departed: 0,
             limited: 0,
             rescue: None,
+            queue: None,
             rewound: Reason::First,
             last_window: 0,
         }
@@ -115,7 +131,67 @@ impl Cumulative {
         let flight = i64::from(cx.board.tx.nxt.since(cx.board.tx.una));
         let pipe = (flight - self.departed).max(0) as u32;
         let recovering = self.in_recovery;
-        cx.write(|t: &mut TxFacts| (t.pipe, t.recovering) = (pipe, recovering));
+        let mss = cx.board.conn.mss;
+        let quota = self.queue.map(|q| q.segments.saturating_mul(mss));
+        cx.write(|t: &mut TxFacts| {
+            (t.pipe, t.recovering, t.quota) = (pipe, recovering, quota);
+        });
+    }
+
+    /// Full segments that wait beyond the cursor, inside this window.
+    fn waiting(board: &Board, window: u32) -> u32 {
+        let peer = match board.peer.max_window {
+            0 => u32::MAX,
+            _ => board.peer.window,
+        };
+        let room = window
+            .min(peer)
+            .saturating_sub(board.tx.nxt.since(board.tx.una));
+        room.min(board.app.end.beyond(board.tx.nxt)) / board.conn.mss.max(1)
+    }
+
+    /// The segment at `una` goes again: at once, or behind what the window let into the pacer's
+    /// queue and did not leave it yet. With `rewinds` all behind it follows.
+    //= spec#16.1
+    // "at the loss note q = bytes that min(cwnd, rwnd) allowed and the pacer had not released"
+    fn go_again(&mut self, reason: Reason, rewinds: bool, cx: &mut Cx<'_>) {
+        let mut segments = 0;
+        if cx.board.rate.behind {
+            // By now the window may be reduced; what it let in before remains, unless the peer
+            // takes it no more.
+            let before = self.queue.map_or(0, |q| q.segments);
+            let remain = before.min(Self::waiting(&cx.board, u32::MAX));
+            segments = Self::waiting(&cx.board, cx.board.win.cwnd).max(remain);
+        }
+        let queue = Queue {
+            segments,
+            reason,
+            rewinds: rewinds || self.queue.is_some_and(|q| q.rewinds),
+        };
+        self.queue = Some(queue).filter(|q| q.segments > 0);
+        if self.queue.is_none() {
+            self.in_turn(queue, cx);
+        }
+    }
+
+    fn in_turn(&mut self, queue: Queue, cx: &mut Cx<'_>) {
+        self.rescue = Some(queue.reason);
+        if queue.rewinds {
+            self.rewound = queue.reason;
+            cx.write(|t: &mut TxFacts| t.nxt = t.una);
+        }
+    }
+
+    /// Data left in turn: one of those before what is to go again.
+    fn left(&mut self, cx: &mut Cx<'_>) {
+        if let Some(mut queue) = self.queue.take() {
+            queue.segments -= 1;
+            if queue.segments > 0 {
+                self.queue = Some(queue);
+            } else {
+                self.in_turn(queue, cx);
+            }
+        }
     }
 
     /// The window at `una` has not been reduced since `recover`.
@@ -130,6 +206,7 @@ impl Cumulative {
         let advance = self.sender.advance(ack, restart, cx);
         let was = self.in_recovery;
         self.rescue = None;
+        let queue = self.queue.take();
         // Once passed, `recover` says nothing more; kept, it would come to lie ahead after half
         // the sequence space.
         if self.fresh(&cx.board) {
@@ -137,7 +214,8 @@ impl Cumulative {
         }
         if partial {
             self.restarted = true;
-            self.rescue = Some(Reason::Partial);
+            self.queue = queue;
+            self.go_again(Reason::Partial, false, cx);
             let next = cx.board.conn.mss.min(cx.board.tx.max.since(ack));
             cx.write(|t: &mut TxFacts| t.lost += u64::from(next));
             // RFC 6582 3.2 step 3: deflate by what was acknowledged, inflate by one segment.
@@ -185,8 +263,6 @@ impl Cumulative {
             Recovery::GoBackN => {
                 self.recover = Some(max);
                 self.departed = 0;
-                self.rewound = Reason::DupAck;
-                cx.write(|t: &mut TxFacts| t.nxt = t.una);
             }
             Recovery::Reno | Recovery::NewReno => {
                 if self.recovery == Recovery::NewReno {
@@ -196,7 +272,8 @@ impl Cumulative {
                 self.departed = i64::from(self.dupthresh) * i64::from(mss);
             }
         }
-        self.rescue = Some(Reason::DupAck);
+        let rewinds = self.recovery == Recovery::GoBackN;
+        self.go_again(Reason::DupAck, rewinds, cx);
         let bytes = mss.min(max.since(una));
         cx.write(|t: &mut TxFacts| t.lost += u64::from(bytes));
         cx.out.emit(Signal::Lost(Lost {
@@ -239,9 +316,7 @@ impl Cumulative {
         self.recover = Some(max);
         (self.in_recovery, self.dupacks) = (false, 0);
         (self.departed, self.limited) = (0, 0);
-        self.rescue = Some(Reason::Timeout);
-        self.rewound = Reason::Timeout;
-        cx.write(|t: &mut TxFacts| t.nxt = t.una);
+        self.go_again(Reason::Timeout, true, cx);
         self.publish(cx);
         cx.out.emit(Signal::Lost(Lost {
             bytes: max.since(una),
@@ -344,6 +419,9 @@ impl Component for Cumulative {
             Kind::Probe => self.sender.fill_probe(want, out, cx),
             Kind::Rescue | Kind::Resend => self.fill_again(want, out, cx),
             _ => self.sender.fill_new(want, out, cx),
+        }
+        if want.kind.in_turn() {
+            self.left(cx);
         }
         self.publish(cx);
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
-use wifu_engine::{Descriptor, Facts};
+use wifu_engine::{Descriptor, Facts, Preference};
 
 use super::described::{self, head, params, requires, uses};
 
@@ -12,12 +12,23 @@ fn offers(d: &Descriptor) -> Vec<String> {
     kinds.map(|k| format!("{k:?}").to_lowercase()).collect()
 }
 
+fn preference_json(p: &Preference) -> Json {
+    json!({"fact": p.fact.name(), "param": p.param, "without": p.then})
+}
+
+/// A line for people.
+pub fn preference(p: &Preference) -> String {
+    let set = p.param.map_or(String::new(), |p| format!(" ({p} sets it)"));
+    format!("  Prefers {}{set}; without it {}\n", p.fact, p.then)
+}
+
 /// For machines.
 pub fn json(d: &Descriptor) -> Json {
     let own = json!({
         "reads": d.reads.names().collect::<Vec<_>>(), "wants": d.wants.names().collect::<Vec<_>>(),
         "writes": d.writes.names().collect::<Vec<_>>(),
         "hears": d.hears, "probes": d.probes, "offers": offers(d),
+        "prefers": d.prefers.iter().map(preference_json).collect::<Vec<_>>(),
     });
     described::json(&d.face(), own)
 }
@@ -44,6 +55,7 @@ pub fn text(d: &Descriptor) -> String {
     );
     t += &uses(&face);
     t += &requires(&face);
+    t.extend(d.prefers.iter().map(preference));
     for (heard, emits) in d.hears {
         let then = if emits.is_empty() {
             String::new()
