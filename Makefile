@@ -90,7 +90,7 @@ unit: ## all tests of the workspace, the style test included; the book's referen
 	@scripts/setup.sh test python
 	$(CARGO) build --quiet --locked --workspace --lib --bins --examples
 	$(PYTHON) tools/reference.py --check --bin $(TARGET_DIR)/debug
-	$(CARGO) test --locked --workspace --lib --bins --tests --examples
+	$(CARGO) test --locked --workspace --lib --bins --tests --examples --no-fail-fast
 
 # A workspace of its own; what it shares with ours is built once. Our command loads its library.
 .PHONY: custom

@@ -69,8 +69,8 @@ fn a_part_that_must_overhear_does_not_run_where_nothing_is_overheard() {
     assert_eq!(
         said.to_string(),
         "protocol.mine: listener hears frames for other stations, which it is not shown in \
-         `wifu mock`; it is in `wifu sim` with radios, `wifu daemon --monitor`, \
-         `wifu daemon --overhear`"
+         `wifu mock`; it is in `wifu sim` with radios, `wifu sim` over wires with `overheard_by`, \
+         `wifu daemon --monitor`, `wifu daemon --overhear`"
     );
 }
 
