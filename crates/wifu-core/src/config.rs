@@ -12,6 +12,7 @@
 //! every protocol; `#` begins a comment. A protocol is a number or the name of a composition.
 
 use crate::chain::{Chain, Full, Seat};
+use crate::error::ConfigError;
 use crate::handler::{Descriptor, Setup, Verbs};
 use crate::hook::{Hook, Hooks};
 use crate::ip;
@@ -25,11 +26,6 @@ use wifu_engine::composition::text_of;
 use wifu_engine::params::{Params, Value, values};
 use wifu_wire::names;
 use wifu_wire::{Format, Rng, Word};
-
-/// What is wrong with a configuration, and what would be right.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigError(pub String);
 
 /// One handler of a configuration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

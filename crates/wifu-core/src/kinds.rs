@@ -1,6 +1,6 @@
 //! What there is to make handlers from, and where they are made.
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::handler::{Descriptor, Verbs};
 use crate::handlers::HANDLERS;
 use crate::whose::Headers;

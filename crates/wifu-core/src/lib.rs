@@ -9,6 +9,7 @@
 
 mod chain;
 mod config;
+mod error;
 mod handler;
 mod handlers;
 mod hook;
@@ -21,7 +22,8 @@ mod short;
 mod whose;
 
 pub use chain::{Chain, Counters, Full, Released, Seat};
-pub use config::{Config, ConfigError, HandlerConfig};
+pub use config::{Config, HandlerConfig};
+pub use error::ConfigError;
 pub use handler::{
     Descriptor, Handler, HopCx, HopWordSpec, Lines, NO_PACKET, NextHop, Sending, Setup, Site,
     TIMERS, TxStatus, Verbs, What,

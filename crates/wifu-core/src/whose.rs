@@ -1,6 +1,6 @@
 //! Whose packets a handler is asked about: `protocol` of a configuration.
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::kinds::Own;
 use crate::select::Select;
 use core::fmt;

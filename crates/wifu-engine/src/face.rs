@@ -156,7 +156,8 @@ pub const DEADLINE: NoteSpec = NoteSpec {
     access: Access::Write,
     unit: "us",
     doc: "When a packet that leaves is worth nothing any more, on the node's clock, modulo 2^32: \
-          it is dropped rather than handed to a link later. Absent: it never expires.",
+          it is dropped rather than handed to a link later. At most 35 minutes ahead, for one \
+          further away is read as past. Absent: it never expires.",
 };
 
 /// The annotations whose meaning is the node's or the engine's, which read them.

@@ -132,7 +132,7 @@ impl fmt::Display for Fact {
 /// A fact that a part acts upon and can do without.
 #[derive(Clone, Copy, Debug)]
 pub struct Preference {
-    /// The fact.
+    /// What it acts upon where a substrate tells it.
     pub fact: Fact,
     /// The parameter that stands in for it; if it is set, it takes precedence.
     pub param: Option<&'static str>,

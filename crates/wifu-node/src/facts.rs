@@ -114,6 +114,7 @@ impl Teller {
                 Fact::NextHop,
                 Fact::RouteHops,
                 Fact::SiteRate,
+                Fact::FrameRate,
                 Fact::Transmitter,
                 Fact::Received,
                 Fact::LinkDelay,
@@ -121,8 +122,7 @@ impl Teller {
                 Fact::LinkRoom,
                 Fact::LinkRate,
             ],
-            // The rate is that of what is overheard.
-            Teller::WireEars => &[Fact::FrameRate, Fact::Overheard],
+            Teller::WireEars => &[Fact::Overheard],
             // Endpoints there are handed packets without facts, and no routes.
             Teller::Mock => &[],
             // By the kernel's routes and neighbours; a device's room is that of its queue here.

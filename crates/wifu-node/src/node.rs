@@ -243,4 +243,15 @@ impl Node {
         }
         any
     }
+
+    /// Annotations that may be on packets that leave from now on, and mean something to the node.
+    pub fn heed(&mut self, heeds: Heeds) {
+        self.mask = self.mask.with(Mask::NOTED, heeds != Heeds::default());
+        self.heeds = heeds;
+    }
+
+    /// What became of packets by annotations that it heeds.
+    pub fn heeded(&self) -> Heeded {
+        self.heeded
+    }
 }

@@ -12,7 +12,7 @@ use wifu_core::{
 };
 use wifu_core::{TxStatus, Verdict, What, ip};
 use wifu_engine::Ticket;
-use wifu_wire::{FrameFacts, Notes};
+use wifu_wire::{FrameFacts, Notes, Span};
 
 impl Node {
     /// A packet came over a link. False if it passed a node where nothing runs: then nothing is to
@@ -123,11 +123,14 @@ impl Node {
                     Hook::Postrouting
                 }
                 Hook::Postrouting => {
-                    if mask.has(Mask::NOTED) && self.is_late(ways, &way) {
-                        break;
-                    }
-                    if let Err(why) = send(ways, way.to, packet) {
-                        self.refused(ways, packet, why);
+                    let first = match mask.has(Mask::NOTED) {
+                        true => self.goes_first(ways, &way),
+                        false => Some(false),
+                    };
+                    match first.map(|first| (first, send(ways, way.to, packet))) {
+                        None => {}
+                        Some((first, Ok(()))) => self.heeded.first += u64::from(first),
+                        Some((_, Err(why))) => self.refused(ways, packet, why),
                     }
                     break;
                 }
@@ -338,12 +341,35 @@ impl Node {
 
     /// What a handler sent leaves, past all hooks.
     fn leave_for(&mut self, ways: &mut impl Ways, way: &Passage) {
-        if self.mask.has(Mask::NOTED) && self.is_late(ways, way) {
-            return;
+        let first = match self.mask.has(Mask::NOTED) {
+            true => self.goes_first(ways, way),
+            false => Some(false),
+        };
+        match first.map(|first| (first, send(ways, way.to, way.packet))) {
+            None => {}
+            Some((first, Ok(()))) => self.heeded.first += u64::from(first),
+            Some((_, Err(why))) => ways.lose(way.packet, why),
         }
-        if let Err(why) = send(ways, way.to, way.packet) {
-            ways.lose(way.packet, why);
+    }
+
+    /// Heed what is noted on a packet that is handed to a device next: whether it goes before
+    /// others; `None` if its deadline has passed, and it is lost.
+    #[inline(never)]
+    fn goes_first(&mut self, ways: &mut impl Ways, way: &Passage) -> Option<bool> {
+        let (heeds, notes, now) = (self.heeds, &way.facts.notes, ways.now());
+        let deadline = heeds.deadline.and_then(|note| notes.time(note, now));
+        // Deadlines are whole microseconds: one lasts until it is over.
+        if deadline.is_some_and(|at| now - at >= Span::MICRO) {
+            self.heeded.late += 1;
+            ways.lose(way.packet, Lost::Late);
+            return None;
         }
+        let first = [heeds.feedback, heeds.priority].into_iter().flatten();
+        let first = first.filter_map(|note| notes.get(note)).any(|n| n > 0);
+        if first {
+            ways.hasten(way.packet);
+        }
+        Some(first)
     }
 
     /// The chain's time has come.

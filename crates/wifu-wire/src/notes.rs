@@ -53,7 +53,8 @@ impl Notes {
         }))
     }
 
-    /// Set a value that is a time: microseconds on the node's clock, modulo 2^32.
+    /// Set a value that is a time: microseconds on the node's clock, modulo 2^32. One that is more
+    /// than 35 minutes away is read as another ([`Notes::time`]).
     ///
     /// # Panics
     /// If `note` is not below [`NOTES`].

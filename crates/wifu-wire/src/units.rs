@@ -27,7 +27,7 @@ impl Moment {
         }
     }
 
-    /// The time.
+    /// As a plain [`Time`].
     #[inline]
     pub const fn time(self) -> Time {
         Time(!self.0.get())

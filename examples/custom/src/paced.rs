@@ -2,13 +2,14 @@
 
 use core::num::NonZeroU8;
 
+use wifu_engine::descriptor::DEADLINE;
 use wifu_engine::kit::Pace;
 use wifu_engine::signal::RttSample;
 use wifu_engine::{
-    Admit, Board, Component, Cx, Descriptor, Facts, Limit, ParamSpec, Permit, Role, Segment,
+    Admit, Board, Component, Cx, Descriptor, Facts, Limit, Out, ParamSpec, Permit, Role, Segment,
     Signal, Want,
 };
-use wifu_wire::{Rate, Span, Time};
+use wifu_wire::{Note, Rate, Span, Time};
 
 /// The composition, as text.
 pub const PROTOCOL: &str = include_str!("paced.toml");
@@ -32,12 +33,23 @@ pub static PACED: Descriptor = Descriptor {
         ),
         ParamSpec::real("hop_factor", 4.0, 1.0, 5.0, "Hops that share the medium."),
         ParamSpec::real("alpha", 0.7, 0.0, 1.0, "Weight of the old delay."),
+        ParamSpec::span(
+            "worth",
+            Span::ZERO,
+            Span::ZERO,
+            Span::from_secs(60),
+            "How long a node may take to send data on before they are not worth it (annotation \
+             `deadline`); 0: as long as it likes.",
+        ),
     ],
-    probes: &["gap_us", "delay_us", "samples", "hops", "rssi_dbm"],
+    notes: &[DEADLINE],
+    probes: &[
+        "gap_us", "delay_us", "samples", "hops", "rssi_dbm", "host_us",
+    ],
     reads: Facts::PATH,
     wants: Facts::CONN,
     hears: &[("rtt", &[]), ("sent", &[])],
-    hooks: &["segment", "permit"],
+    hooks: &["segment", "permit", "stamp"],
     build: |p| {
         Ok(Box::new(Paced {
             bandwidth: p.rate("bandwidth"),
@@ -48,6 +60,8 @@ pub static PACED: Descriptor = Descriptor {
             delay_s: 0.0,
             hops: None,
             rssi_dbm: None,
+            host: None,
+            worth: (p.span("worth"), p.note("deadline")),
             pace: Pace::default(),
         }))
     },
@@ -67,6 +81,10 @@ struct Paced {
     hops: Option<NonZeroU8>,
     /// Of the last segment that came by radio.
     rssi_dbm: Option<i8>,
+    /// How long the last segment had been at this host, where that is known.
+    host: Option<Span>,
+    /// How long data are worth sending, and the annotation that says it.
+    worth: (Span, Note),
     pace: Pace,
 }
 
@@ -99,9 +117,17 @@ impl Paced {
 }
 
 impl Component for Paced {
-    fn on_segment(&mut self, seg: &Segment<'_>, _: &mut Cx<'_>) -> Admit {
+    fn on_segment(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) -> Admit {
         self.rssi_dbm = seg.frame.rssi_dbm.or(self.rssi_dbm);
+        self.host = seg.frame.received.map(|at| cx.now - at.time());
         Admit::Pass
+    }
+
+    fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        let (worth, note) = self.worth;
+        if worth > Span::ZERO && out.kind.in_turn() {
+            out.aside.notes.set_time(note, cx.now + worth);
+        }
     }
 
     fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
@@ -129,6 +155,9 @@ impl Component for Paced {
         }
         if let Some(dbm) = self.rssi_dbm {
             probe("rssi_dbm", f64::from(dbm));
+        }
+        if let Some(host) = self.host {
+            probe("host_us", host.micros() as f64);
         }
     }
 }

@@ -363,6 +363,32 @@ fn a_pacer_that_reads_hops_needs_nothing_of_the_relay() {
     assert!(server.wait().expect("its end").success());
 }
 
+/// A daemon that serves nothing lets no packet leave after the deadline that a part of it noted: here
+/// none that its host takes milliseconds over.
+#[test]
+fn what_is_late_does_not_leave_a_daemon() {
+    if !privileged() {
+        return;
+    }
+    let mut row = Row::new("late");
+    row.daemon(2, &[]);
+    row.daemon(0, &["--host-profile", "py"]);
+    let play = |protocol, who| {
+        let over = ["exec", "-p", protocol, "--", "python3", PEER];
+        [&over[..], &[who, FAR, "7000", "50000", "0"]].concat()
+    };
+    let mut server = row.start(2, "peer", &play("paced", "serve"));
+    row.awaits(2, "peer", "listening");
+    let mut client = row.start(0, "peer", &play("paced,worth=1us", "connect"));
+    let waits = row.found(0, |c| c["timeouts"].as_u64() > Some(1));
+    println!("{waits}");
+    let _ = client.kill();
+    let _ = server.kill();
+    let _ = (client.wait(), server.wait());
+    let counted = row.counted(0);
+    assert!(number(&counted["packets"], "late") > 1, "{counted}");
+}
+
 /// The kernel of a relay without a daemon forwards what only handlers look at, and the receiver notices.
 #[test]
 fn a_relay_without_a_daemon_is_noticed_by_the_receiver() {

@@ -241,10 +241,11 @@ impl Simulation {
         match what {
             What::Arrive(wire) => {
                 if let Some((id, from, heard)) = net.wire_arrival(clock, wire) {
+                    let rate = net.wires[wire as usize].rate();
                     if heard {
                         self.overhear_wire(id, wire);
                     }
-                    self.arrive(id, ways::Came::Wire(from, wire));
+                    self.arrive(id, ways::Came::Wire(from, wire, rate));
                 }
             }
             What::Leave(wire) => {

@@ -119,7 +119,7 @@ impl Simulation {
     pub(crate) fn arrive(&mut self, id: u32, came: Came) {
         let (from, radio) = match came {
             Came::Radio(from, radio) => (from, Some(radio)),
-            Came::Wire(from, _) => (from, None),
+            Came::Wire(from, ..) => (from, None),
         };
         self.net.arrived(&mut self.clock, id, from, radio);
         self.passes(id, came);

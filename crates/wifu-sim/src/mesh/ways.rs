@@ -21,20 +21,23 @@ use wifu_wire::{Ecn, FrameFacts, IpInfo, LinkFacts, Moment, Neighbour, Notes, Ra
 pub(crate) enum Came {
     /// By radio.
     Radio(u16, RadioFacts),
-    /// Over the wire of this number, which leads here.
-    Wire(u16, u32),
+    /// Over the wire of this number, which leads here, at this rate.
+    Wire(u16, u32, Option<Rate>),
 }
 
 impl Frame for Came {
     fn facts(self, now: Time) -> FrameFacts {
-        let (radio, transmitter) = match self {
-            Came::Radio(from, radio) => (Some(radio), neighbour(from, RADIO)),
+        let (rssi_dbm, rate, transmitter) = match self {
+            Came::Radio(from, radio) => {
+                let rate = radio.mode.rate();
+                (Some(radio.rssi_dbm), Some(rate), neighbour(from, RADIO))
+            }
             // Back over the same wire.
-            Came::Wire(from, number) => (None, neighbour(from, wired(number ^ 1))),
+            Came::Wire(from, number, rate) => (None, rate, neighbour(from, wired(number ^ 1))),
         };
         FrameFacts {
-            rssi_dbm: radio.map(|r| r.rssi_dbm),
-            rate: radio.map(|r| r.mode.rate()),
+            rssi_dbm,
+            rate,
             transmitter,
             received: Moment::new(now),
             ..FrameFacts::NONE
@@ -454,7 +457,7 @@ mod tests {
             [0, 2].map(|n| Some(Via::Wire(n)))
         );
         // Who came over one direction is reached by the other.
-        let came = Came::Wire(5, 3).facts(Time::ZERO).transmitter;
+        let came = Came::Wire(5, 3, None).facts(Time::ZERO).transmitter;
         assert_eq!(came.map(via), Some(Via::Wire(2)));
     }
 }

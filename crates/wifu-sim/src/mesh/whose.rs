@@ -8,8 +8,8 @@ use wifu_core::Kinds;
 use wifu_node::{Protocol, mistaken, name_handlers};
 
 /// What there is to make the scenario's handlers from, with the compositions that they name.
-/// `served`: those of flows, of which hosts that send more than the scenario says (not `alone`) have
-/// each its own number.
+/// `served`: those of flows, of which hosts that send more than the scenario says (not `alone`)
+/// have each its own number.
 ///
 /// # Errors
 /// The path of a handler's key, and what is wrong with it: no such composition, or no node could

@@ -122,7 +122,8 @@ fn rules_go_with_us_and_nothing_of_others_does() {
     assert_eq!(answered, 5);
 }
 
-/// Which packets of two compositions a handler at the relay is asked about; one of them is a file's.
+/// Which packets of two compositions a handler at the relay is asked about; one of them is of a
+/// file.
 #[test]
 fn a_handler_is_asked_about_the_composition_that_it_names() {
     if !privileged() {
