@@ -389,9 +389,10 @@ fn what_is_late_does_not_leave_a_daemon() {
     assert!(number(&counted["packets"], "late") > 1, "{counted}");
 }
 
-/// The kernel of a relay without a daemon forwards what only handlers look at, and the receiver notices.
+/// The kernel of a relay without a daemon forwards what only handlers look at; the receiver notices, and
+/// tells the sender.
 #[test]
-fn a_relay_without_a_daemon_is_noticed_by_the_receiver() {
+fn a_relay_without_a_daemon_is_noticed_by_both_ends() {
     if !privileged() {
         return;
     }
@@ -423,7 +424,9 @@ fn a_relay_without_a_daemon_is_noticed_by_the_receiver() {
     let _ = client.kill();
     let _ = server.kill();
     let _ = (client.wait(), server.wait());
-    assert!(number(&row.counted(0)["handlers"][0], "changed") > 20);
+    let sender = row.counted(0);
+    assert!(number(&sender["handlers"][0], "changed") > 20, "{sender}");
+    assert!(number(&sender["unserved"], "rated") > 20, "{sender}");
     let counted = row.counted(2);
     assert!(number(&counted["unserved"], "rated") > 20, "{counted}");
     let said = row.said(2, "daemon");
