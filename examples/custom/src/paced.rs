@@ -37,7 +37,7 @@ pub static PACED: Descriptor = Descriptor {
             "worth",
             Span::ZERO,
             Span::ZERO,
-            Span::from_secs(60),
+            Span(60_000_000_000),
             "How long a node may take to send data on before they are not worth it (annotation \
              `deadline`); 0: as long as it likes.",
         ),
