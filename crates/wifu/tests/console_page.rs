@@ -97,7 +97,7 @@ fn the_page_about_parts_shows_what_is_printed() {
         assert!(same(&printed, &shown), "$ {command}\n{said}");
         ran += 1;
     }
-    assert_eq!(ran, 4, "the check, two runs of mock, one of sim");
+    assert_eq!(ran, 5, "two checks, two runs of mock, one of sim");
     let trace = std::fs::read_to_string(folder.join("trace.csv")).expect("the trace");
     assert!(trace.contains(",flow.1.cwnd,"), "{trace:.200}");
     std::fs::remove_dir_all(&folder).expect("the folder goes");
