@@ -107,8 +107,13 @@ fn a_clean_path_is_used_fully_and_nothing_is_sent_twice() {
         // 1448 octets in packets of 1500.
         let most = 1e7 * 1448.0 / 1500.0;
         let share = mock.goodput(0, Side::B).expect("delivered") / most;
-        // One hop, by the TTL of what arrives, holds two segments of those that hops limit.
-        let least = if name == "tcp-cwl" { 0.1 } else { 0.95 };
+        // One hop, by the TTL of what arrives, holds two segments of those that hops limit; TCP-AP
+        // takes the time of a hop for waiting, and leaves half a round trip or two between packets.
+        let least = match name.as_str() {
+            "tcp-cwl" => 0.1,
+            "tcp-ap05" | "tcp-ap11" => 0.03,
+            _ => 0.95,
+        };
         assert!((least..=1.0).contains(&share), "{name}: {share}");
     }
 }

@@ -58,6 +58,18 @@ pub(crate) struct Hop {
     came: Vec<(Ticket, Option<Neighbour>, Option<u64>)>,
 }
 
+/// The annotations that the node heeds: applications may open connections over whatever is known.
+fn heeds(registry: &Registry) -> Heeds {
+    let heeds = Heeds::declared(registry.kinds());
+    if heeds.hastens() {
+        tracing::warn!(
+            "annotations feedback and priority act in the simulator alone: here packets leave in \
+             the order in which they come"
+        );
+    }
+    heeds
+}
+
 /// When a packet was received that has a stamp of the wall clock, which is so much ahead of ours:
 /// not after `now`, whatever becomes of the wall clock.
 fn received(stamp: u64, offset: u64, now: Time) -> Time {
@@ -120,14 +132,7 @@ impl Hop {
         node.set_end(end);
         work.into_iter()
             .for_each(|work| node.set_cost(work.cost.slower(work.slower)));
-        let heeds = Heeds::declared(registry.kinds());
-        if heeds.hastens() {
-            tracing::warn!(
-                "annotations feedback and priority act in the simulator alone: here packets leave \
-                 in the order in which they come"
-            );
-        }
-        node.heed(heeds);
+        node.heed(heeds(registry));
         let heard = |f: fn(&Blueprint) -> bool| served.iter().any(|p| f(&p.ends));
         node.listen(heard(Blueprint::overhears), heard(|b| b.hears("status")));
         let numbers: Vec<u8> = served.iter().map(|p| p.ends.number).collect();
