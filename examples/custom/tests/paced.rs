@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use custom::paced::PACED;
 use wifu_engine::{
-    Admit, Board, Component, Cx, Descriptor, Library, Permit, Segment, Signal, Want,
+    Admit, Board, Component, Cx, Descriptor, Library, Out, Permit, Segment, Signal, Want,
 };
 use wifu_node::Registry;
 use wifu_sim::mesh::Simulation;
@@ -40,6 +40,10 @@ impl Component for Told {
     fn permit(&self, want: &Want, board: &Board, now: Time) -> Permit {
         self.0.permit(want, board, now)
     }
+
+    fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        self.0.stamp(out, cx);
+    }
 }
 
 static TOLD: Descriptor = Descriptor {
@@ -50,6 +54,7 @@ static TOLD: Descriptor = Descriptor {
     probes: PACED.probes,
     reads: PACED.reads,
     wants: PACED.wants,
+    notes: PACED.notes,
     hears: PACED.hears,
     hooks: PACED.hooks,
     build: |p| Ok(Box::new(Told((PACED.build)(p)?))),
@@ -110,6 +115,20 @@ fn the_gate_saw_signal_and_hops() {
         probes["samples"] > 10.0 && probes["gap_us"] > 0.0,
         "{probes:?}"
     );
+}
+
+/// What a host took over segments is known, and what it takes too long over does not leave.
+#[test]
+fn the_gate_knows_its_host_and_until_when_data_are_worth_sending() {
+    let py = "[host]\nprofile = \"py\"\n";
+    let at_once = outcome("told", "").flows[0].packets.late;
+    let quick = PROBES.take()["host_us"];
+    let worked = &outcome("told,worth=60s", py).flows[0];
+    let slow = PROBES.take()["host_us"];
+    assert!(quick < 1.0 && slow > 100.0, "{quick} and {slow} us");
+    assert!(worked.finished && worked.packets.late == 0 && at_once == 0);
+    let late = &outcome("told,worth=1us", py).flows[0];
+    assert!(!late.finished && late.packets.late > 1, "{late:?}");
 }
 
 #[test]
