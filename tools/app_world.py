@@ -95,7 +95,8 @@ class World:
     def folder(self, name: str, owner: str = "root") -> Path:
         """Return a folder, made where it is not there, that everybody can read."""
         path = self.lab.scratch / name
-        path.mkdir(mode=0o755, exist_ok=True)
+        path.mkdir(exist_ok=True)
+        path.chmod(0o755)
         shutil.chown(path, owner)
         return path
 

@@ -51,7 +51,8 @@ def jain(rates: ArrayLike) -> float:
     """
     x = np.asarray(rates, dtype=float)
     squares = float(np.sum(x * x))
-    return float(np.sum(x)) ** 2 / (x.size * squares) if squares > 0 else float("nan")
+    # Of equal rates it would be above 1 by what is rounded.
+    return min(1.0, float(np.sum(x)) ** 2 / (x.size * squares)) if squares > 0 else float("nan")
 
 
 def unfairness(rates: ArrayLike) -> float:

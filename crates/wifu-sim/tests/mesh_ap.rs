@@ -213,3 +213,22 @@ fn another_route_begins_anew() {
         );
     }
 }
+
+/// What another gate refuses is in no pacer's queue, and what goes again does not wait for it.
+#[test]
+fn beside_another_gate_a_queue_that_stands_still_holds_no_retransmission_back() {
+    for seed in 1..=3 {
+        let text = format!(
+            "seed = {seed}\n[topology]\nwords = \"linear,5,snr=5.6,attempts=2,rate=6M\"\n\
+             [[flow]]\nfrom = \"n1\"\nto = \"n5\"\napp = \"file\"\nbytes = \"300k\"\n\
+             protocol = \"tcp-ap05,profile=ap05-wifu,gates.add=hop-window\"\n\
+             [stop]\ntime = \"600s\"\n"
+        );
+        let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let mut simulation = Simulation::new(&scenario, &open).unwrap_or_else(|e| panic!("{e}"));
+        simulation.run();
+        let flow = &simulation.outcome().flows[0];
+        assert!(flow.finished, "seed {seed}: {flow:?}");
+        assert!(flow.timeouts > 0, "seed {seed}: nothing to repair");
+    }
+}

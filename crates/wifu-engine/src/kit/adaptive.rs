@@ -173,16 +173,18 @@ impl Adaptive {
     }
 
     /// The way is this one; what was learned on another one is forgotten. The interval stays until
-    /// the next sample.
+    /// the next sample. Whether it is another way than before.
     //= spec#6.2
     // "Route change (h or next hop changes): clear RTT history, OID^ := next OID."
-    pub fn on_way(&mut self, site: &SiteFacts, hops: Option<NonZeroU8>) {
+    pub fn on_way(&mut self, site: &SiteFacts, hops: Option<NonZeroU8>) -> bool {
         let way = (site.next_hop, hops);
-        if self.way.is_some_and(|before| before != way) {
+        let changed = self.way.is_some_and(|before| before != way);
+        if changed {
             self.history.clear();
             self.delay.clear();
         }
         self.way = Some(way);
+        changed
     }
 
     /// A round trip of `rtt` gave a delay of some hops; seconds.

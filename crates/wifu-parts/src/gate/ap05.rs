@@ -172,11 +172,19 @@ impl Ap05 {
         }
     }
 
+    /// Another way's delays say nothing of this one.
+    fn on_way(&mut self, board: &Board) {
+        let changed = self.adaptive.on_way(&board.site, board.path.hops);
+        if let Some(averaged) = self.law.averaged.as_mut().filter(|_| changed) {
+            averaged.clear();
+        }
+    }
+
     fn sample(&mut self, sample: &RttSample, board: &Board) {
         let Some(trip) = self.adaptive.trip(sample, board) else {
             return;
         };
-        self.adaptive.on_way(&board.site, board.path.hops);
+        self.on_way(board);
         let h = board.path.hops.map_or(1.0, |h| f64::from(h.get()));
         let b = self.bandwidth.or(board.site.rate).unwrap_or(BANDWIDTH);
         let (queueing, delay) = self.law.delay(&trip, h, b.0 as f64);
@@ -190,7 +198,7 @@ impl Component for Ap05 {
         match signal {
             Signal::Sent(sent) => return self.adaptive.left(sent, cx.now),
             Signal::Rtt(sample) => self.sample(sample, &cx.board),
-            Signal::Route => self.adaptive.on_way(&cx.board.site, cx.board.path.hops),
+            Signal::Route => self.on_way(&cx.board),
             Signal::Opened => {}
             _ => return,
         }
@@ -371,15 +379,17 @@ mod tests {
 
     #[test]
     fn a_path_of_another_length_is_another_path() {
-        let mut t = opened(&[("ap05_nosize", "on")], 3);
-        rtt(&mut t, 30);
-        rtt(&mut t, 60);
-        t.board.path.hops = NonZeroU8::new(5);
-        rtt(&mut t, 100);
-        assert_eq!(t.probe("cov"), Some(0.0));
-        assert!(
-            near(t.probe("fhd_s").unwrap() * 1e6, 40_000.0),
-            "2 * 100 ms / 5"
-        );
+        for weight in ["0", "0.99"] {
+            let mut t = opened(&[("ap05_nosize", "on"), ("tq_weight", weight)], 3);
+            rtt(&mut t, 30);
+            rtt(&mut t, 60);
+            t.board.path.hops = NonZeroU8::new(5);
+            rtt(&mut t, 100);
+            assert_eq!(t.probe("cov"), Some(0.0));
+            assert!(
+                near(t.probe("fhd_s").unwrap() * 1e6, 40_000.0),
+                "2 * 100 ms / 5, {weight}"
+            );
+        }
     }
 }

@@ -98,6 +98,8 @@ struct Cumulative {
 struct Queue {
     /// Full segments, 1 or more.
     segments: u32,
+    /// How many they were when the timer ran out last.
+    at_expiry: u32,
     /// What goes again behind them, and whether all behind that goes again, too.
     reason: Reason,
     rewinds: bool,
@@ -162,9 +164,19 @@ impl Cumulative {
             let before = self.queue.map_or(0, |q| q.segments);
             let remain = before.min(Self::waiting(&cx.board, u32::MAX));
             segments = Self::waiting(&cx.board, cx.board.win.cwnd).max(remain);
+            // What another gate refuses for the whole time of the timer is in nobody's queue.
+            let stuck = self.queue.is_some_and(|q| q.segments == q.at_expiry);
+            if stuck && reason == Reason::Timeout {
+                segments = 0;
+            }
         }
+        let at_expiry = match (reason, self.queue) {
+            (Reason::Timeout, _) => segments,
+            (_, queue) => queue.map_or(0, |q| q.at_expiry),
+        };
         let queue = Queue {
             segments,
+            at_expiry,
             reason,
             rewinds: rewinds || self.queue.is_some_and(|q| q.rewinds),
         };
