@@ -268,6 +268,8 @@ def test_results_name_the_program_that_their_runs_are_of(
 @pytest.mark.parametrize("others", [0, 4])
 def test_a_first_signal_during_a_clean_up_is_heard_after_it_and_a_second_never(others: int) -> None:
     """Be there other threads, to which the kernel may give it."""
+    # A shell has what it starts in the background ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     end = threading.Event()
     threads = [threading.Thread(target=end.wait, daemon=True) for _ in range(others)]
     for thread in threads:
@@ -275,6 +277,7 @@ def test_a_first_signal_during_a_clean_up_is_heard_after_it_and_a_second_never(o
     try:
         _signals()
     finally:
+        signal.signal(signal.SIGINT, before)
         end.set()
         for thread in threads:
             thread.join()

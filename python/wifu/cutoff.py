@@ -49,6 +49,8 @@ def _files(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
         if only in (None, n)
     ]
     rows = results.flows
+    if "flow" not in rows:  # no run came out
+        return rows[:0]
     return rows[(rows["cell"] == cell.name) & (rows["status"] == "ok") & rows["flow"].isin(files)]
 
 

@@ -113,9 +113,9 @@ fn the_handshake_gives_the_first_interval_and_without_one_it_is_50_ms() {
 #[test]
 fn one_that_overslept_makes_up_for_one_segment_and_no_more() {
     let mut p = pair(AP05, 300_000);
-    assert_eq!(p.run(secs(3.0)), false);
+    assert!(!p.run(secs(3.0)));
     let before = p.departures[0].len();
-    p.now = p.now + Span::SECOND;
+    p.now += Span::SECOND;
     p.pump(0);
     let late = &p.departures[0][before..];
     let data = late.iter().filter(|d| d.1.kind == Kind::New).count();
