@@ -81,7 +81,7 @@ static DATED: Descriptor = Descriptor {
         Ok(Box::new(Dated {
             note: p.note("deadline"),
             worth: p.span("worth"),
-            each: p.int("each") as u64,
+            each: p.int("each"),
             seen: 0,
         }))
     },
