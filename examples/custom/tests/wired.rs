@@ -426,7 +426,7 @@ fn a_relay_without_a_daemon_is_noticed_by_both_ends() {
     let _ = (client.wait(), server.wait());
     let sender = row.counted(0);
     assert!(number(&sender["handlers"][0], "changed") > 20, "{sender}");
-    assert!(number(&sender["unserved"], "rated") > 20, "{sender}");
+    assert!(number(&sender["unserved"], "rated") > 10, "{sender}");
     let counted = row.counted(2);
     assert!(number(&counted["unserved"], "rated") > 20, "{counted}");
     let said = row.said(2, "daemon");
