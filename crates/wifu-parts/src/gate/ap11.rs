@@ -8,7 +8,7 @@
 //! D12, D13 and D14: a path wholly inside the range, queueing delays below zero, link layers of
 //! other rates. The handshake's round trip is the first sample and in the history, too; without one
 //! the interval is 50 ms. While the hops of the path are not known it counts one. The range is
-//! estimated by [`range`].
+//! estimated by `ap11/range.rs`.
 
 mod range;
 
