@@ -52,7 +52,7 @@ impl World {
         let mut d = Command::new(built("front_loop"))
             .args([self.socket(), self.dir.join("listeners.json")])
             .arg("660")
-            // Else it is chance whether glibc keeps the hole (8 MB) that a table leaves as it grows.
+            // Else glibc keeps the hole (8 MB) that a table leaves as it grows, or not: chance.
             .env("MALLOC_MMAP_THRESHOLD_", "131072")
             .stdout(Stdio::piped())
             .spawn()
