@@ -198,8 +198,9 @@ fn lanes_take_and_hand_down_on_wires_what_they_do_in_the_simulator() {
         println!("{}: {live} {there:?}", NAMES[host]);
         let there = there.expect("lanes");
         assert_eq!(number(live, "opened"), there.opened);
-        // How often the source says something again is a matter of time.
-        assert!(number(live, "taken") >= there.taken);
+        // How often the source says something again is a matter of time, and so is whether the
+        // last data or a packet of its own tells the end.
+        assert!(number(live, "taken") + 1 >= there.taken);
         assert_eq!((there.taken, there.full), (there.sent, 0));
         assert_eq!(number(live, "taken"), number(live, "sent"));
         for none in ["strangers", "unlaned", "returned"] {
