@@ -350,8 +350,8 @@ def test_what_a_composition_brings_runs_on_every_host(
     assert ["ctl0" in served[name][1] for name in sorted(served)] == [True, False, True]
     relay = daemons["n2"]
     snoop = relay["handlers"][0]
-    # 200 kB in some 140 segments, and what acknowledges them.
-    assert relay["packets"]["forwarded"] > 200
+    # 200 kB in some 140 segments, and what acknowledges them: less where a host is late.
+    assert relay["packets"]["forwarded"] > 150
     # It lets them go on, or holds duplicate acknowledgements back.
     seen = relay["packets"]["forwarded"] + relay["packets"]["hop"]
     assert snoop["name"] == "snoop" and snoop["packets"] == seen
