@@ -129,6 +129,20 @@ def test_what_a_testbed_sets_for_one_protocol_alone_is_told() -> None:
     assert "differ in 6 of 12 comparisons" in found.sentence()
 
 
+@pytest.mark.parametrize("axis", ["protocol", "tcp"])
+@pytest.mark.parametrize("first", [True, False])
+def test_the_varied_flow_may_be_any_of_several(axis: str, first: bool) -> None:
+    """Beside a flow that is the same in all cells, and whatever the axis is called."""
+    text = TEXT.replace("protocol = [", f"{axis} = [").replace('"{protocol}"', f'"{{{axis}}}"')
+    head, rest = text.split("[[scenario.flow]]")
+    flow, *after = rest.partition("[vary]")
+    other = flow.replace(f'"{{{axis}}}"', '"tcp-sack"')
+    flows = [flow, other] if first else [other, flow]
+    plan = plans.parse(head + "".join(f"[[scenario.flow]]{f}" for f in flows) + "".join(after))
+    (found,) = alike.differences(plan)
+    assert found.profiles == ("wifu-tahoe", "rfc-modern")
+
+
 def test_report_screen_and_json_warn_and_name_the_profiles(tmp_path: Path) -> None:
     found = wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=fake)
     text = report.render(found, [])
@@ -151,6 +165,10 @@ def test_legends_name_mixed_profiles(tmp_path: Path, kind: str) -> None:
     drawn = figures.draw(found, {"kind": kind}, tmp_path)
     told = drawn.svg.read_text()
     assert "SACK (rfc-modern)" in told
+    hidden = text + "'tcp-cubic,profile=wifu-tahoe' = 'CUBIC'\n"
+    shown = wifu.campaign(plans.parse(hidden), tmp_path / "hidden", runner=fake)
+    again = figures.draw(shown, {"kind": kind}, tmp_path / "h").svg.read_text()
+    assert "CUBIC (wifu-tahoe)" in again
     assert "tcp-cubic,profile=wifu-tahoe" in told
     same = text.replace(",profile=wifu-tahoe", "")
     alone = wifu.campaign(plans.parse(same), tmp_path / "same", runner=fake)

@@ -210,6 +210,10 @@ def test_identical_replicates_are_refused(tmp_path: Path) -> None:
     chosen = plans.parse(TEXT.replace("runs = 6", "deterministic = true"))
     run(tmp_path / "once", chosen, constant)
     assert Store(tmp_path / "once").manifest()["runs_done"] == 6
+    with pytest.raises(
+        ReplicateError, match=r"another run has other results .*something is random"
+    ):
+        run(tmp_path / "random", chosen)
 
 
 def test_cells_in_which_nothing_arrives_are_not_identical_replicates(tmp_path: Path) -> None:

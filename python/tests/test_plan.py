@@ -246,6 +246,32 @@ def test_the_text_of_compositions_is_part_of_what_is_run(tmp_path: Path) -> None
         plans.load(path)
 
 
+def test_what_a_topology_file_says_is_part_of_what_is_run(tmp_path: Path) -> None:
+    file = tmp_path / "mesh.toml"
+    text = BASE.replace('topology.words = "linear,{hops+1}"', f'topology.file = "{file}"')
+    found = []
+    for rate in ("10Mb/s", "2Mb/s"):
+        file.write_text(f'words = "linear,{{hops+1}}"\n[radio]\nrate = "{rate}"\npower = 20\n')
+        found.append(plans.parse(text + "[scenario.topology.radio]\npower = 3\n"))
+    one, two = found
+    assert one.sha256 != two.sha256
+    assert one.cells[0].scenario["topology"] == {
+        "words": "linear,2", "set": "TB-A", "radio": {"rate": "10Mb/s", "power": 3},
+    }  # fmt: skip
+    file.unlink()
+    with pytest.raises(PlanError, match=r"scenario\.topology\.file: cannot read"):
+        plans.parse(text)
+    # One that a level names is read when it is run.
+    apart = text.replace("mesh.toml", "{hops}.toml")
+    assert plans.parse(apart).cells[0].scenario["topology"]["file"] == f"{tmp_path}/1.toml"
+
+
+def test_the_window_that_is_counted_in_is_part_of_what_is_run() -> None:
+    given = 'runs = 4\nmeasure = { mode = "window", from = "1s", to = "%ds" }'
+    one, two = (plans.parse(BASE.replace("runs = 4", given % end)) for end in (4, 9))
+    assert one.sha256 != two.sha256
+
+
 @pytest.mark.parametrize("where", ["compositions", "topology.file", "wifu.run"])
 def test_broken_toml_says_its_file_and_line(tmp_path: Path, where: str) -> None:
     bad = tmp_path / "bad.toml"

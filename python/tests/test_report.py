@@ -16,7 +16,8 @@ from wifu import digits, figures, kinds, report, stats
 from wifu import plan as plans
 from wifu.campaign import Summary
 from wifu.errors import LabError, PlanError
-from wifu.screen import screen, tell
+from wifu.screen import dry, screen, tell
+from wifu.store import Store
 
 SPECS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "bars", "metric": "aggregate", "x": "hops"}, r"n = 5 runs per cell; whiskers: 95 %"),
@@ -304,7 +305,8 @@ def test_no_colour_and_no_bold_against_p(tmp_path: Path, runs: int, clear: bool)
     told = report.render(found, [])
     assert ("<span class='up'>" in told) == clear
     assert told.count("<b>") == (2 if clear else 0)
-    assert ("cannot be below 0.062 before the correction" in told) != clear
+    few = "no difference can be found here, however great: of 5 pairs and 2 comparisons p is at "
+    assert (few + "least 0.12. 7 runs could." in told) != clear
     assert "corrected by Holm, over the cells of each table" in told
 
 
@@ -332,6 +334,72 @@ def test_what_was_identical_is_said_and_not_tested(tmp_path: Path) -> None:
     told = report.render(found, [])
     assert "<span class='same'>identical</span>" in told
     assert "p =" not in told and "<b>" not in told
+
+
+def changed_flows(tmp_path: Path, metric: str, **flows: Any) -> wifu.Results:
+    """Eight runs of files over a hop; `flows`: by key, what the flows of each protocol tell."""
+
+    def changed(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        own = np.random.default_rng([scenario["run"], len(scenario["flow"][0]["protocol"])])
+        for flow in outcome["flows"]:
+            which = "newreno" if "newreno" in flow["protocol"] else "reno"
+            flow.update({k: v[which](own) for k, v in flows.items()})
+        return FakeResult(outcome, {})
+
+    text = CHAIN.replace("runs = 5", "runs = 8").replace("[1, 3]", "[1]")
+    text = text.replace("copies = 2", 'copies = 2\napp = "file"')
+    text = text.replace('["goodput", "jain", "srtt"]', f'["{metric}"]')
+    return wifu.campaign(plans.parse(text), tmp_path / "r", runner=changed)
+
+
+def compared(tmp_path: Path, metric: str, **flows: Any) -> tuple[dict[str, Any], str]:
+    """The comparison of `changed_flows`: its row, and the report."""
+    found = changed_flows(tmp_path, metric, **flows)
+    (row,) = found.compare(metric).to_dict("records")
+    return row, report.render(found, [])
+
+
+def test_what_may_be_negative_is_compared_by_its_difference(tmp_path: Path) -> None:
+    """The ratio of -5 to -8 is 0.6, as if it were worse."""
+    slow = {"newreno": lambda own: own.uniform(80, 90) * 100, "reno": lambda own: 500.0}
+    row, told = compared(tmp_path, "utility", goodput_bps=slow)
+    assert np.isnan(row["ratio"]) and row["difference_low"] > 0
+    assert "<span class='up'>Δ " in told and "class='down'" not in told
+    assert "<b>" in told
+
+
+def test_beside_a_baseline_of_zero_it_is_the_difference_as_well(tmp_path: Path) -> None:
+    lost = {"newreno": lambda own: int(own.integers(10, 20)), "reno": lambda own: 0}
+    row, told = compared(tmp_path, "timeouts", timeouts=lost)
+    assert np.isnan(row["ratio"]) and 20 < row["difference"] < 40
+    assert "<span class='down'>Δ " in told
+
+
+def test_nothing_known_of_both_is_not_identical(tmp_path: Path) -> None:
+    none = {"newreno": lambda own: None, "reno": lambda own: None}
+    row, told = compared(tmp_path, "srtt", srtt_s=none)
+    assert (row["n"], row["identical"]) == (0, False)
+    assert "<span class='same'>no value</span>" in told and "identical</span>" not in told
+
+
+def test_a_distribution_names_levels_of_which_nothing_finished(tmp_path: Path) -> None:
+    ends = {"newreno": lambda own: True, "reno": lambda own: False}
+    found = changed_flows(tmp_path, "delay", finished=ends)
+    figure = found.plot("cdf", metric="delay", by="protocol").figure
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    plt.close(figure)
+    assert sorted(names) == ["tcp-newreno", "tcp-reno (none finished)"]
+
+
+def test_a_dry_run_says_that_runs_are_too_few_for_so_many_comparisons(tmp_path: Path) -> None:
+    text = CHAIN.replace("[1, 3]", '"1..4"')
+    for runs, told in ((7, True), (8, False)):
+        plan = plans.parse(text.replace("runs = 5", f"runs = {runs}"))
+        with screen.capture() as captured:
+            dry(plan, Store(tmp_path / "r"), False)
+        said = "of 7 pairs and 4 comparisons p is at least 0.062; 8 runs could"
+        assert (said in " ".join(captured.get().split())) == told
 
 
 def test_comparisons_are_data_too(results: wifu.Results) -> None:

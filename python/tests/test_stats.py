@@ -73,6 +73,27 @@ def test_one_sided_bounds_of_a_paired_ratio_are_right_nine_times_in_ten(
     assert 0.84 <= hits / 300 <= 0.955
 
 
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_intervals_of_a_ratio_cover_it_with_few_runs_as_well(n: int) -> None:
+    rng = np.random.default_rng(8)
+    hits = 0
+    for _ in range(600):
+        common = rng.lognormal(0, 0.2, n)
+        one, two = common * rng.normal(1.2, 0.1, n), common * rng.normal(1.0, 0.1, n)
+        found = stats.ratio_interval(one, two)
+        hits += found.low <= 1.2 <= found.high
+    # A bootstrap has 0.70, 0.83 and 0.91.
+    assert 0.92 <= hits / 600 <= 0.99
+
+
+def test_of_few_pairs_and_many_tests_no_p_is_small() -> None:
+    assert stats.least_p(5) == 2 / 32
+    assert stats.least_p(10, 27) > 0.05 > stats.least_p(11, 27)
+    assert stats.enough(27, 0.05) == 11
+    every = stats.paired_difference(np.arange(10) + 5.0, np.arange(10) * 1.0)
+    assert every.p_permutation == stats.least_p(10)
+
+
 def test_pairing_makes_ratios_sharper() -> None:
     rng = np.random.default_rng(4)
     common = rng.lognormal(0, 0.5, 20)

@@ -81,9 +81,7 @@ def stacks(plan: Plan, cell: Cell) -> list[Stack | None]:
     else:
         words = [str(flow.get("protocol", "")) for flow in scenario.get("flow", [])]
         topology = json.dumps(scenario.get("topology", {}), sort_keys=True, default=str)
-        words = [
-            w if w.startswith(KERNEL) else _transport(topology, w) for w in dict.fromkeys(words)
-        ]
+        words = [w if w.startswith(KERNEL) else _transport(topology, w) for w in words]
     return [stack(w, tuple(map(str, compositions))) for w in words]
 
 
@@ -122,14 +120,14 @@ def names(plan: Plan, axis: str | None) -> dict[str, str]:
         return {}
     mixed = profiles(plan, axis)
     labels = [str(v.label) for v in plan.axis(axis).levels]
-    return {k: named(k, mixed.get(k), k) for k in labels}
+    return {k: named(k, mixed.get(k)) for k in labels}
 
 
-def named(text: str, profile: str | None, label: str) -> str:
-    """What a level is called, with its profile behind it unless there is none to tell or its label
-    says it.
+def named(text: str, profile: str | None) -> str:
+    """What a level is called, with its profile behind it unless there is none to tell or what is
+    shown says it.
     """
-    if profile is None or profile in re.split(r"[,=: ]", label):
+    if profile is None or profile in re.split(r"[,=: ]", text):
         return text
     return f"{text} ({profile})"
 

@@ -24,7 +24,7 @@ from wifu.runner import Runner, RunResult, mesh
 from wifu.store import Store, read_parquet
 
 COMPARED = 3
-"""So many of a plan's metrics, the first ones, are compared: each comparison is a bootstrap."""
+"""So many of a plan's metrics, the first ones, are compared: each comparison is a resampling."""
 
 LEVEL = 0.05
 """What p, corrected, must be below for a difference to be marked."""
@@ -279,10 +279,12 @@ class Results:
         """Each level of the plan's `pair` axis against the baseline, run by run.
 
         The baseline is the plan's, or the first level if the plan has none that was run.
-        Columns: other labels, level, n, ratio of means with its 95 % bootstrap interval, p of the
-        paired permutation test, and `p_holm`: the same corrected by Holm for all rows of this
-        table. Where all runs were `identical` nothing is tested and there is no interval. Of how
-        long transfers take there is no ratio where some were `cut` off by the end of a run.
+        Columns: other labels, level, n (pairs of which both values are known), ratio of means with
+        its 95 % interval, mean difference with its (`difference`, `difference_low`,
+        `difference_high`, in base units), p of the paired permutation test, and `p_holm`: the same
+        corrected by Holm for all rows of this table. Where all runs were `identical` nothing is
+        tested and there is no interval. What may be negative, as utility, has no ratio. Of how
+        long transfers take there is neither where some were `cut` off by the end of a run.
         `unfinished` says in words how many of both cells were, whatever the metric.
         """
         pair = self.plan.pair
@@ -307,21 +309,28 @@ class Results:
             x, y = self.pairs(metric, cell.labels, against)
             if x.size == 0:
                 continue
-            identical = bool(np.array_equal(x, y, equal_nan=True))
+            known_pairs = np.isfinite(x) & np.isfinite(y)
+            n = int(known_pairs.sum())
+            identical = n > 0 and bool(np.array_equal(x, y, equal_nan=True))
+            signed = metrics.metric_of(metric).least < 0
             ratio = stats.ratio_interval(x, y)
+            apart = stats.mean_interval((x - y)[known_pairs])
             both = [cell, *self.cells(against)]
             cut = any(cutoff.least(self, c, metric) for c in both)
-            nothing = identical or cut or not ratio.known
+            nothing = identical or cut or signed or not ratio.known
             rest = {k: v for k, v in cell.labels.items() if k != pair}
             rows.append(
                 {
                     **rest,
                     pair: cell.labels[pair],
                     "baseline": base,
-                    "n": x.size,
-                    "ratio": float("nan") if cut else ratio.estimate,
+                    "n": n,
+                    "ratio": float("nan") if cut or signed else ratio.estimate,
                     "low": float("nan") if nothing else ratio.low,
                     "high": float("nan") if nothing else ratio.high,
+                    "difference": float("nan") if cut else apart.estimate,
+                    "difference_low": float("nan") if cut or identical else apart.low,
+                    "difference_high": float("nan") if cut or identical else apart.high,
                     "identical": identical,
                     **({"cut": cut} if cutoff.of_finished(metric) else {}),
                     "unfinished": cutoff.unfinished(self, both, metric),
@@ -349,7 +358,7 @@ class Results:
             "name": self.plan.name,
             "substrate": self.plan.substrate,
             "pair": self.plan.pair,
-            "statistic": "ratio of means, 95 % bootstrap interval",
+            "statistic": "ratio of means and mean difference, 95 % intervals",
             "test": None if self.plan.deterministic else "paired permutation test",
             "correction": None if self.plan.deterministic else HOLM,
             "level": LEVEL,

@@ -324,6 +324,7 @@ class Campaign:
                 ]
             )
             self._check_variance(final=True)
+            self._check_exact()
             return
         until = self.plan.until
         first = range(1, until.minimum + 1)
@@ -413,6 +414,28 @@ class Campaign:
                     f"cell {name}: {len(seen)} replicates gave identical results: they are one "
                     "sample. Give the scenario something random (flow.jitter, a fading link), or "
                     "say deterministic = true, which runs each cell once"
+                )
+
+    def _check_exact(self) -> None:
+        """Refuse one run for all where a second one, with other random numbers, has other results:
+        then something is random, and the plan's `deterministic` is not true.
+        """
+        if not self.plan.deterministic:
+            return
+        cells = [c for c in self.plan.cells if c.name in self._values]
+        others = [(cell, self._submit(cell, 2)) for cell in cells]
+        for cell, other in others:
+            record, _ = other.result()
+            if record.outcome is None:
+                continue
+            metric = self.plan.metrics[0]
+            value = run_row(record.outcome, self.plan.measure, more=[metric])[metric]
+            ((_, once, _), *_) = self._values[cell.name]
+            if abs(value - once) > 1e-9 * max(abs(value), abs(once)):
+                raise ReplicateError(
+                    f"cell {cell.name}: another run has other results ({metric} {value:g}, and "
+                    f"{once:g} before, in base units): something is random. Leave out "
+                    "deterministic = true, and say how many runs there are to be"
                 )
 
     def _stamps(self) -> dict[str, int]:

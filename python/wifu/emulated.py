@@ -315,7 +315,7 @@ def _topology(scenario: Scenario) -> dict[str, Any]:
     given = dict(scenario.get("topology", {}))
     path = given.pop("file", None)
     tree = layer_of(path) if path else {}
-    tree = _laid_over(tree, given)
+    tree = toml.laid_over(tree, given)
     return tree
 
 
@@ -328,17 +328,6 @@ def _scene(scenario: Scenario) -> dict[str, Any]:
     """What the emulation has to know of a scenario: all but its flows."""
     keys = ("seed", "run", "radio", "routing", "mobility", "event")
     return {"topology": _topology(scenario), **{k: scenario[k] for k in keys if k in scenario}}
-
-
-def _laid_over(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    out = dict(below)
-    for key, value in above.items():
-        old = out.get(key)
-        if isinstance(old, dict) and isinstance(value, Mapping):
-            out[key] = _laid_over(old, value)
-        else:
-            out[key] = value
-    return out
 
 
 def _node(

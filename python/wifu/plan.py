@@ -28,7 +28,7 @@ from wifu.errors import PlanError, nearest
 from wifu.metrics import Measure
 from wifu.overrides import KEYS, apply_override
 from wifu.tables import Tables, Until, labels_in
-from wifu.toml import loads, locate
+from wifu.toml import laid_over, loads, locate
 from wifu.values import Value
 from wifu.variants import SUBSTRATES, changed, instead, settings_of
 
@@ -93,6 +93,8 @@ class Plan:
         decisive = [[c.name, c.key] for c in self.cells]
         until = None if self.until is None else list(vars(self.until).values())
         whole = [self.runner, decisive, self.runs, until, self.seed, self.pair]
+        if self.measure.mode == "window":  # what a run delivered inside is kept, and no more
+            whole += [[self.measure.start, self.measure.end]]
         if self.substrate != "sim":
             whole += [self.substrate, dict(self.settings)]
         return digest(whole)
@@ -191,9 +193,17 @@ def parse(
 
 
 def _embed(source: dict[str, Value], path: Path | None) -> None:
-    """Put the text of the files of compositions into the scenario: it decides what is run, and a
-    plan that a campaign wrote beside its results needs no other file.
+    """Put what a topology file and those of compositions say into the scenario: it decides what is
+    run, and a plan that a campaign wrote beside its results needs no other file.
     """
+    scenario = source.get("scenario")
+    topology = scenario.get("topology") if isinstance(scenario, dict) else None
+    file = topology.get("file") if isinstance(topology, dict) else None
+    # One that is named by a level, as in `{size}.toml`, stays outside.
+    if isinstance(file, str) and "{" not in file:
+        assert isinstance(scenario, dict) and isinstance(topology, dict)
+        above = {k: v for k, v in topology.items() if k != "file"}
+        scenario["topology"] = laid_over(_topology(file), above)
     files = source.pop("compositions", None)
     if files is None:
         return
@@ -213,6 +223,16 @@ def _embed(source: dict[str, Value], path: Path | None) -> None:
     scenario = source.get("scenario")
     if isinstance(scenario, dict):
         scenario["compositions"] = [*scenario.get("compositions", []), *texts]
+
+
+def _topology(file: str) -> dict[str, Value]:
+    try:
+        return loads(Path(file).read_text(), Path(file))
+    except OSError as e:
+        told = f"cannot read {file}: {e.strerror}"
+    except PlanError as e:
+        told = str(e)
+    raise PlanError(told, "scenario.topology.file")
 
 
 def _resolve(
@@ -264,7 +284,7 @@ class _Reader(Tables):
         if runs < 1:
             raise PlanError("at least one run", "runs")
         names = [a.name for a in axes]
-        pair = self._get("pair", str, "protocol" if "protocol" in names else None)
+        pair = self._get("pair", str, self._of_protocols(names))
         if pair is not None and pair not in names:
             raise PlanError(f"no axis is called {pair}; {nearest(pair, names)}", "pair")
         baseline = self.source.get("baseline")
@@ -302,6 +322,18 @@ class _Reader(Tables):
             tolerance=self._share("tolerance", 0.1),
             settings=settings,
         )
+
+    def _of_protocols(self, names: Sequence[str]) -> str | None:
+        """The axis that says which protocol a flow has: `protocol`, or the only one that does."""
+        if "protocol" in names:
+            return "protocol"
+        scenario = self._get("scenario", dict, {})
+        flows = scenario.get("flow")
+        rows = [f for f in flows if isinstance(f, dict)] if isinstance(flows, list) else []
+        found = [
+            n for n in names if any(str(f.get("protocol")).startswith(f"{{{n}}}") for f in rows)
+        ]
+        return found[0] if len(found) == 1 else None
 
     def _cells(
         self, scenario: Mapping[str, Value], declared: Sequence[Axis], axes: Sequence[Axis],

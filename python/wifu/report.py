@@ -293,11 +293,12 @@ def _comparison(results: Results) -> str:
     plan = results.plan
     if plan.pair is None or len(plan.axis(plan.pair).levels) < 2:
         return ""
-    out = []
+    out, beyond = [], []
     for n, name in enumerate(plan.metrics[:COMPARED]):
         frame = results.compare(name)
         if frame.empty:
             continue
+        beyond += _beyond(frame, name)
         table = _ratios(results, frame, name)
         metric = metric_of(name)
         head = (
@@ -311,24 +312,37 @@ def _comparison(results: Results) -> str:
     if not out:
         return ""
     told = (
-        "Run by run: the same run number had the same random numbers everywhere. Ratios of means "
-        "with 95 % bootstrap intervals; p of a paired permutation test of no difference, corrected "
-        f"by {HOLM}. Green is better, red worse: p is below {LEVEL:g} and the interval leaves out "
-        "1; grey is neither. Where all runs were identical nothing is tested."
+        "Run by run: the same run number had the same random numbers everywhere. Ratios of means, "
+        "or (Δ) mean differences where a ratio says nothing, with 95 % intervals; p of a paired "
+        f"permutation test of no difference, corrected by {HOLM}. Green is better, red worse: p is "
+        f"below {LEVEL:g} and the interval leaves out 1 (a difference's 0); grey is neither. Where "
+        "all runs were identical nothing is tested."
     )
     if plan.deterministic:
-        told = "Ratios; nothing is random here, so they are exact."
-    elif (fewest := min(results.ok["cell"].value_counts(), default=0)) <= 6:
-        told += f" p of {fewest} pairs cannot be below {2 / 2**fewest:.2g} before the correction."
+        told, beyond = "Ratios; nothing is random here, so they are exact.", []
     apart = alike.differences(plan)
-    warned = "".join(f"<div class='alert soft'>{E(d.sentence())}</div>" for d in apart)
+    alerts = [*(d.sentence() for d in apart), *beyond]
+    warned = "".join(f"<div class='alert soft'>{E(alert)}</div>" for alert in alerts)
     return f"{warned}<p class='note'>{E(told)}</p>{''.join(out)}"
+
+
+def _beyond(frame: pd.DataFrame, name: str) -> list[str]:
+    """What is to be said where runs are too few for so many comparisons to find anything."""
+    tested = int(frame["p"].notna().sum())
+    pairs = int(frame.loc[frame["p"].notna(), "n"].max()) if tested else 0
+    if not tested or (least := stats.least_p(pairs, tested)) < LEVEL:
+        return []
+    return [
+        f"{metric_of(name).label}: no difference can be found here, however great: of {pairs} "
+        f"pairs and {tested} comparisons p is at least {least:.2g}. "
+        f"{stats.enough(tested, LEVEL)} runs could."
+    ]
 
 
 def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     pair = results.plan.pair or ""
     computed = {"baseline", "n", "ratio", "low", "high", "identical", "cut", "unfinished", "p"}
-    computed |= {"p_holm", pair}
+    computed |= {"p_holm", "difference", "difference_low", "difference_high", pair}
     labels = [c for c in frame.columns if c not in computed]
     columns = list(dict.fromkeys(frame[pair]))
     called = {a.name: alike.names(results.plan, a.name) for a in results.plan.axes}
@@ -356,22 +370,29 @@ def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
 
 
 def _ratio(row: dict[Any, Any], name: str) -> str:
-    """A ratio: green or red where p, corrected, and the interval say that it is not 1."""
+    """A ratio, or a difference where there is none: green or red where p, corrected, and the
+    interval say that there is one.
+    """
     if row.get("cut"):
         return "<span class='same'>cut off</span>"
+    if row["n"] == 0:
+        return "<span class='same'>no value</span>"
     if row["identical"]:
         return "<span class='same'>identical</span>"
-    clear = row["p_holm"] < LEVEL and (row["low"] > 1 or row["high"] < 1)
-    better = (row["ratio"] > 1) == (metric_of(name).better == "more")
+    metric = metric_of(name)
+    if math.isfinite(row["ratio"]):
+        value, low, high, none, before = row["ratio"], row["low"], row["high"], 1.0, ""
+    else:
+        given = (row[k] / metric.scale for k in ("difference", "difference_low", "difference_high"))
+        (value, low, high), none, before = given, 0.0, "Δ "
+    clear = row["p_holm"] < LEVEL and (low > none or high < none)
+    better = (value > none) == (metric.better == "more")
     css = ("up" if better else "down") if clear else "same"
-    half = (row["high"] - row["low"]) / 2
-    text = (
-        f"<span class='{css}'>{number(row['ratio'], half if math.isfinite(half) else None)}</span>"
-    )
+    half = (high - low) / 2
+    text = number(value, half if math.isfinite(half) else None)
+    text = f"<span class='{css}'>{before}{text}</span>"
     if math.isfinite(half):
-        text += (
-            f" <span class='pm'>{number(row['low'], half)} to {number(row['high'], half)}</span>"
-        )
+        text += f" <span class='pm'>{number(low, half)} to {number(high, half)}</span>"
     p = row["p_holm"]
     if math.isfinite(p):
         text += f" <span class='pm'>p {'&lt; 0.001' if p < 0.001 else f'= {p:.3f}'}</span>"

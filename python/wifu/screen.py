@@ -12,10 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wifu import alike, cutoff
+from wifu import alike, cutoff, stats
 from wifu import claims as claiming
 from wifu import diverge as diverging
-from wifu.api import Results
+from wifu.api import LEVEL, Results
 from wifu.campaign import Summary, block
 from wifu.cells import Cell
 from wifu.digits import number
@@ -107,6 +107,22 @@ def warn_of_differences(plan: Plan) -> None:
         screen.print(f"[yellow]warning:[/yellow] {escape(difference.sentence())}", highlight=False)
 
 
+def _warn_of_few(plan: Plan) -> None:
+    """Tell of fewer runs than it takes to find a difference among so many comparisons."""
+    if plan.pair is None or plan.deterministic:
+        return
+    levels = len(plan.axis(plan.pair).levels)
+    tests = len(plan.cells) * (levels - 1) // levels
+    runs = plan.max_runs
+    if tests and (least := stats.least_p(runs, tests)) >= LEVEL:
+        screen.print(
+            f"[yellow]warning:[/yellow] no difference can be found, however great: of {runs} pairs "
+            f"and {tests} comparisons p is at least {least:.2g}; {stats.enough(tests, LEVEL)} runs "
+            "could",
+            highlight=False,
+        )
+
+
 def _summary_table(results: Results) -> Table:
 
     metric = metric_of(results.plan.metrics[0])
@@ -165,6 +181,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
     )
     screen.print(f"{len(plan.cells)} cells, runs of each: {often}; {most} runs at most")
     warn_of_differences(plan)
+    _warn_of_few(plan)
     order = ", ".join(c.name for c, _ in first[:6]) + (", ..." if len(first) > 6 else "")
     screen.print(f"first block: {order}", highlight=False)
     screen.print(f"results would go to {store.folder}; the scenario of {first[0][0].name}, run 1:")

@@ -121,12 +121,18 @@ def ratio_interval(
     one: ArrayLike, two: ArrayLike, statistic: Statistic = np.mean, level: float = 0.95,
     paired: bool = True,
 ) -> Interval:  # fmt: skip
-    """statistic(one) / statistic(two) with its bootstrap interval."""
+    """statistic(one) / statistic(two) with its interval: of means as `relative` has it, since a
+    bootstrap of few runs is too narrow (three cover 70 % for 95, ten 91 %); else a bootstrap's.
+    """
     x, y = _pairs(one, two) if paired else (clean(one), clean(two))
     n = int(min(x.size, y.size))
     if n == 0 or float(statistic(y)) == 0.0:
         return Interval(float("nan"), float("nan"), float("nan"), n, level, "none")
     estimate = float(statistic(x)) / float(statistic(y))
+    if statistic is np.mean:
+        runs = np.arange(n if paired else 0)
+        found = relative(x, y, runs, runs, level)
+        return replace(found, estimate=estimate, low=found.low + 1.0, high=found.high + 1.0)
     if n < 3 or (_constant(x) and _constant(y)):
         return Interval(estimate, float("nan"), float("nan"), n, level, "none")
     low, high, method = _bootstrap((x, y), _ratio(statistic), level, "two-sided", paired)
@@ -197,6 +203,18 @@ def holm(p: ArrayLike) -> Floats:
         highest = max(highest, min(1.0, float(given[i]) * (len(order) - n)))
         out[i] = highest
     return out
+
+
+def least_p(pairs: int, tests: int = 1) -> float:
+    """The least p, corrected by Holm for so many tests, that so many pairs can have: all
+    differences on one side, of all changes of signs.
+    """
+    return min(1.0, tests * 2.0 ** (1 - pairs))
+
+
+def enough(tests: int, level: float) -> int:
+    """The least number of pairs of which p, corrected for so many tests, can be below `level`."""
+    return next(n for n in range(3, 1000) if least_p(n, tests) < level)
 
 
 def same_distribution(one: ArrayLike, two: ArrayLike) -> float:

@@ -23,6 +23,18 @@ def loads(text: str, path: Path | None = None) -> dict[str, Any]:
         raise PlanError(str(e), "", path, line) from None
 
 
+def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Both trees in one, table by table; where both have a key, `above` has it."""
+    out = dict(below)
+    for key, value in above.items():
+        old = out.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            out[key] = laid_over(old, value)
+        else:
+            out[key] = value
+    return out
+
+
 def dumps(tree: Mapping[str, Any]) -> str:
     """TOML text that reads back as `tree`."""
     lines = [f"{_key(k)} = {_value(v)}" for k, v in tree.items() if not _is_table(v)]

@@ -458,6 +458,28 @@ impl Outcome {
         serde_json::to_value(self).unwrap_or(serde_json::Value::Null)
     }
 
+    /// Bytes of all flows over the time from the first one's start to the last one's end, in bits per
+    /// second. Not the sum of their rates, which grows where some end early or were never on at the
+    /// same time.
+    pub fn goodput_bps(&self) -> f64 {
+        let start = self.flows.iter().map(|f| f.start_s).reduce(f64::min);
+        let end = self.flows.iter().map(|f| f.until_s).reduce(f64::max);
+        let seconds = end.unwrap_or(0.0) - start.unwrap_or(0.0);
+        let bytes: u64 = self.flows.iter().map(|f| f.bytes).sum();
+        if seconds > 0.0 {
+            bytes as f64 * 8.0 / seconds
+        } else {
+            0.0
+        }
+    }
+
+    /// Whether there was a time at which all flows were on.
+    pub fn overlap(&self) -> bool {
+        let latest = self.flows.iter().map(|f| f.start_s).reduce(f64::max);
+        let first = self.flows.iter().map(|f| f.until_s).reduce(f64::min);
+        latest.unwrap_or(0.0) < first.unwrap_or(f64::INFINITY)
+    }
+
     /// Jain's fairness index of the flows' goodputs; 1 if nothing was delivered at all.
     pub fn jain(&self) -> f64 {
         let sum: f64 = self.flows.iter().map(|f| f.goodput_bps).sum();

@@ -65,6 +65,10 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
             own = [c for c in members if by is None or c.labels[by] == label]
             x = _cdf_sample(results, own, name)
             if x.size == 0:
+                if own and _longer(results, own, name):
+                    # A level without a curve is not to be missed.
+                    (line,) = axis.plot([], [], color=style.colour(n), linestyle=style.dash(n))
+                    handles.setdefault(f"{words.apart(by, label)} (none finished)", line)
                 continue
             steps = sps.ecdf(x).cdf
             # Of runs that were cut off it is known that their values are greater.

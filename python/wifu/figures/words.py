@@ -34,7 +34,7 @@ class Words:
         """A level where it is clear of which axis it is."""
         text = str(self._given.get(axis or "", {}).get(str(label), label))
         profile = self._profiles.get(axis or "", {}).get(str(label))
-        return alike.named(text, profile, str(label))
+        return alike.named(text, profile)
 
     def apart(self, axis: str | None, label: Label) -> str:
         """A level in a legend, where no axis stands beside it: a number is told what it is of."""

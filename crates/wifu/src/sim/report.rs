@@ -122,9 +122,15 @@ fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
     }
     let mut text = table.text();
     if outcome.flows.len() > 1 {
-        let sum: f64 = outcome.flows.iter().map(|f| f.goodput_bps).sum();
-        let jain = outcome.jain();
-        let _ = writeln!(text, "all flows: {}, Jain's index {jain:.4}", rate(sum));
+        let (all, jain) = (rate(outcome.goodput_bps()), outcome.jain());
+        let apart = match outcome.overlap() {
+            true => "",
+            false => " (of flows that were not all on at the same time)",
+        };
+        let _ = writeln!(
+            text,
+            "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}"
+        );
     }
     text
 }
@@ -547,6 +553,28 @@ fn digits(x: f64) -> String {
 mod tests {
     use super::*;
     use wifu_sim::outcome::{LinkOutcome, NodeOutcome};
+
+    /// Two megabytes, one after the other: rates of 2 Mb/s each, and not four together.
+    #[test]
+    fn rates_at_different_times_are_not_summed() {
+        let one = outcome().flows.remove(0);
+        let after = |s: f64| FlowOutcome {
+            start_s: s,
+            until_s: s + 8.0,
+            ..one.clone()
+        };
+        let text = |start| {
+            let flows = vec![after(0.0), after(start)];
+            let outcome = Outcome { flows, ..outcome() };
+            super::flows(&outcome, &BTreeMap::new())
+        };
+        let said = text(8.0);
+        assert!(said.contains("all flows: 2.00 Mb/s from"), "{said}");
+        assert!(said.contains("not all on at the same time"), "{said}");
+        let said = text(0.0);
+        assert!(said.contains("all flows: 4.00 Mb/s from"), "{said}");
+        assert!(!said.contains("at the same time"), "{said}");
+    }
 
     fn outcome() -> Outcome {
         let node = |name: &str| NodeOutcome {
