@@ -4,20 +4,22 @@
 //! Hears segments and says nothing; stamps what leaves, after `receive` and `ack`, with a window
 //! that is never larger than theirs. Sources: L. L. H. Andrew, S. V. Hanly and R. G. Mukhtar,
 //! "CLAMP: maximizing the performance of TCP over low bandwidth variable rate access links", CUBIN
-//! technical report 2004-02-01; L. L. H. Andrew and S. V. Hanly, "Active queue management for fair
-//! resource allocation in wireless networks", IEEE Trans. Mobile Computing 7(2), 2008.
+//! technical report 2004-02-01; the same, "Active queue management for fair resource allocation in
+//! wireless networks", IEEE Trans. Mobile Computing 7(2), 2008.
 //!
 //! Of the papers: the sender is not touched; the receiver measures the rate at which data comes and
 //! moves its window by dw/dt = (tau - p(q) * rate) / rtt, where the price p(q) is proportional to
-//! the queue above a threshold, so that flows through one queue get equal rates. The equation is
-//! from memory, not from the text. Simplified, because no node tells of its queue here: the price
-//! is made of the delay that the queue causes, gain times (round trip - smallest round trip) less
-//! `clamp_spare`, which is the same where the queue drains at the rate of the link. So a flow keeps
-//! tau segments queued, like Vegas or FAST at the receiver, and unlike CLAMP it needs the smallest
-//! round trip of the path, which a new route may raise for good. The window moves once per round
-//! trip, by half of what the equation asks for in one. Ours, too: it starts with a few segments and
-//! doubles each round trip until more than tau are queued; it does not grow while the sender uses
-//! less than half of it; it has a lower bound.
+//! the queue above a threshold, so that flows through one queue get equal rates. What it measures
+//! and that it sets the window the abstracts say; the equation is from memory, not from the text.
+//!
+//! Simplified, because no node tells of its queue here: the price is made of the delay that the
+//! queue causes, gain times (round trip - smallest round trip) less `clamp_spare`, which is the same
+//! where the queue drains at the rate of the link. So a flow keeps tau segments queued, like Vegas
+//! or FAST at the receiver, and unlike CLAMP it needs the smallest round trip of the path, which a
+//! new route may raise for good. The window moves once per round trip, by half of what the equation
+//! asks for in one. Ours, too: it starts with a few segments and doubles each round trip until more
+//! than tau are queued; it does not grow while the sender uses less than half of it; it has a lower
+//! bound.
 //!
 //! Round trips are timed by timestamps, from an acknowledgement to the data that it let out, which
 //! counts the pauses of a sender that has nothing to send. Without timestamps nothing is limited.
@@ -37,7 +39,7 @@ pub static CLAMP: Descriptor = Descriptor {
           rate at which data comes and the delay of round trips; needs timestamps.",
     cites: &[
         "Andrew, Hanly and Mukhtar, CUBIN technical report 2004-02-01",
-        "Andrew and Hanly, IEEE Trans. Mobile Computing 7(2), 2008",
+        "Andrew, Hanly and Mukhtar, IEEE Trans. Mobile Computing 7(2), 2008",
     ],
     params: &[
         ParamSpec::real(
