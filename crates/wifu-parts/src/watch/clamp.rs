@@ -23,8 +23,8 @@
 //!
 //! Round trips are timed by timestamps, from an acknowledgement to the data that it let out, which
 //! counts the pauses of a sender that has nothing to send. Without timestamps nothing is limited.
-//! The right edge that the peer was told never moves back (RFC 9293 3.8.6), and forth by a segment
-//! or more.
+//! The right edge that the peer was told never moves back (RFC 9293 3.8.6), nor by what a scaled
+//! window cuts off (RFC 7323 2.4), and forth by a segment or more.
 
 use wifu_engine::{
     Admit, Component, Cx, Descriptor, Facts, FieldUse, Out, ParamSpec, Params, Role, Segment, Value,
@@ -212,14 +212,16 @@ impl Component for Clamp {
         let theirs = ack.plus(head.window << shift);
         let ours = ack.plus(self.octets(mss)).earlier(theirs);
         let step = mss.min(board.site.rcv_buf / 2).max(1);
-        let edge = if ours.after(told) && ours.since(told) >= step {
-            ours
-        } else {
-            told
+        //= rfc7323#section-2.4
+        // The field has the grain of the scale. A new promise is cut to it; an old one is shown
+        // whole, since cut anew at another acknowledgement it would be less.
+        let kept = told.beyond(ack).div_ceil(1 << shift);
+        let units = match ours.after(told) && ours.since(told) >= step {
+            true => (ours.beyond(ack) >> shift).max(kept),
+            false => kept,
         };
-        self.edge = Some(edge);
-        let window = edge.earlier(theirs).beyond(ack);
-        head.window = head.window.min(window >> shift);
+        head.window = head.window.min(units);
+        self.edge = Some(ack.plus(head.window << shift).later(told));
     }
 
     fn set(&mut self, param: &str, value: Value) -> bool {
@@ -369,6 +371,38 @@ mod tests {
                 now.since(edge)
             );
             edge = now;
+        }
+    }
+
+    /// What is told has the grain of the scale, and what of it was told stays told.
+    //= rfc7323#section-2.4
+    #[test]
+    fn the_right_edge_never_goes_back_by_what_a_scale_cuts_off() {
+        for shift in [1, 7, 10] {
+            let mut r = Receiver::new(&[], 20_000);
+            r.bench.board.conn.rcv_shift = shift;
+            r.stamp(Flags::SYN, None);
+            r.buffer = 60_000 >> shift;
+            let mut edge = Seq(1).plus(4 * MSS);
+            let mut told = |r: &Receiver, field: u32, i: u32| {
+                let now = r.bench.board.rx.nxt.plus(field << shift);
+                assert!(now.from(edge), "{shift}, {i}: {edge:?} to {now:?}");
+                edge = now;
+            };
+            // While so little is used the limit stays, and what is cut off adds up to nothing.
+            for i in 0..300 {
+                let field = r.brings(1 + i % 7);
+                told(&r, field, i);
+                assert!(
+                    field << shift < 4 * MSS + (1 << shift),
+                    "{shift}, {i}: {field}"
+                );
+            }
+            for i in 300..700 {
+                r.pipe = 5000 + (i * 7919) % 40_000;
+                let field = r.brings(1 + (i * 389) % 1400);
+                told(&r, field, i);
+            }
         }
     }
 
