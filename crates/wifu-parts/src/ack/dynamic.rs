@@ -9,8 +9,10 @@
 //! sender is unchanged. For batches see `every`.
 //!
 //! What is out of order, comes twice or fills a hole is acknowledged at once (RFC 5681 4.2), though
-//! the public code delays that too: `da_delay_dupacks`. A sender whose window is smaller than `d`
-//! segments, as after a timeout, waits for the timer in every round trip: so the paper.
+//! the public code delays that too: `da_delay_dupacks`. But what asks for an answer (a keep-alive, a
+//! probe of a shut window, all that came before) has it at once (RFC 9293 3.8.4). A sender whose
+//! window is smaller than `d` segments, as after a timeout, waits for the timer in every round trip:
+//! so the paper.
 
 use wifu_engine::kit::{AckRule, Acking, Held};
 use wifu_engine::signal::Arrived;
@@ -250,6 +252,7 @@ mod tests {
         let mut t = Bench::new(&DYNAMIC, set).unwrap();
         t.board.conn.mss = MSS;
         (t.board.rx.irs, t.board.rx.nxt) = (Seq(u32::MAX - 5000), Seq(u32::MAX - 4999));
+        t.board.rx.window = 60_000;
         t
     }
 
@@ -377,6 +380,43 @@ mod tests {
         assert_eq!(
             rule.offset(board.rx.nxt.plus(MSS), &board),
             u64::from(far + MSS)
+        );
+    }
+
+    /// Keep-alives of a peer whose acknowledgements came late, and questions to a shut window.
+    //= rfc9293#section-3.8.4
+    #[test]
+    fn what_asks_for_an_answer_has_it_at_once_whatever_is_withheld() {
+        let ask = |window: u32, seq: fn(Seq) -> Seq, bytes: u32| {
+            let mut t = receiver(&[("da_delay_dupacks", "on")]);
+            for _ in 0..200 {
+                arrive(&mut t, Arrival::InOrder);
+            }
+            while arrive(&mut t, Arrival::InOrder) == 0 {}
+            t.board.rx.window = window;
+            let (seq, order) = (seq(t.board.rx.nxt), Arrival::Duplicate);
+            let (gap, fin, ce) = (0, false, false);
+            t.signal(Signal::Arrived(Arrived {
+                seq,
+                bytes,
+                gap,
+                order,
+                fin,
+                ce,
+            }));
+            leave(&mut t)
+        };
+        assert_eq!(ask(60_000, |nxt| nxt.minus(1), 1), 1, "a keep-alive");
+        assert_eq!(
+            ask(60_000, |nxt| nxt.minus(MSS), MSS),
+            1,
+            "all of it came before"
+        );
+        assert_eq!(ask(0, |nxt| nxt, 1), 1, "a shut window");
+        assert_eq!(
+            ask(60_000, |nxt| nxt.plus(MSS), MSS),
+            0,
+            "twice beyond a hole"
         );
     }
 
