@@ -174,9 +174,10 @@ OVER_RAW: list[Case] = [
 ]
 THROUGH_TUN: Case = ("nginx and curl, kernel's TCP through TUN", SIZE, through_tun)
 NEEDED = {
-    "the lab": ["ip", "tc", "cc", "setpriv"],
+    "the lab": ["ip", "ss", "cc", "setpriv", "getent", "ssh-keygen", "mariadb-install-db"],
     "servers": ["nginx", "redis-server", "mariadbd", "apache2", "haproxy", "vsftpd", "sshd"],
-    "clients": ["curl", "wget", "redis-cli", "psql", "pgbench", "mariadb", "ab", "wrk", "ssh"],
+    "clients": ["curl", "wget", "redis-cli", "redis-benchmark", "psql", "pgbench", "mariadb", "ab"],
+    "more clients": ["wrk", "ssh", "scp", "sftp"],
     "both": ["python3", "iperf3", "socat", "java", "node"],
 }
 

@@ -6,7 +6,9 @@ Each server has its data in the lab's folder, and becomes the user that its pack
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from app_world import SIZE, Account, Command, World, expect
@@ -355,6 +357,22 @@ def vsftpd(w: World) -> None:
     server.stop()
 
 
+@contextlib.contextmanager
+def present(folder: Path) -> Iterator[None]:
+    """Have a folder; where it was made for this it is removed, if nobody else has come to use it.
+
+    That it cannot be removed hides no fault.
+    """
+    made = not folder.exists()
+    folder.mkdir(mode=0o755, exist_ok=True)
+    try:
+        yield
+    finally:
+        if made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
 def ssh(w: World) -> None:
     """A command with input and output, scp, and sftp both ways."""
     folder = w.folder("ssh")
@@ -365,10 +383,7 @@ def ssh(w: World) -> None:
     conf, known = folder / "sshd", folder / "known"
     conf.write_text(SSHD.format(port=2222, folder=folder, pam=pam))
     known.write_text(f"[{w.lab.a.address}]:2222 {(folder / 'host.pub').read_text()}")
-    separation = Path("/run/sshd")
-    made = not separation.exists()
-    separation.mkdir(mode=0o755, exist_ok=True)
-    try:
+    with present(Path("/run/sshd")):
         server = w.serve(2222, "/usr/sbin/sshd", "-D", "-e", "-f", conf)
         told: Command = ["-F", "none", "-i", folder / "user", "-o", f"UserKnownHostsFile={known}"]
         there, got = f"root@{w.lab.a.address}", w.lab.scratch / "got"
@@ -386,9 +401,6 @@ def ssh(w: World) -> None:
         w.ask("sftp", *told, "-P", "2222", "-b", batch, there)
         w.compare(got)
         server.stop()
-    finally:
-        if made:
-            separation.rmdir()
 
 
 CASES = [

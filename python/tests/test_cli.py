@@ -240,6 +240,27 @@ def test_a_campaign_keeps_to_its_program(tmp_path: Path, monkeypatch: pytest.Mon
         str(pinned)
 
 
+def test_a_campaign_keeps_to_the_libraries_that_its_program_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "libfirst.so", tmp_path / "libsecond.so"
+    first.write_text("one")
+    second.write_text("two")
+    monkeypatch.setenv("WIFU_BIN", "/bin/true")
+    monkeypatch.setenv("WIFU_LOAD", f"{first}{os.pathsep}{second}")
+    pinned = program.Pinned()
+    assert str(pinned) == str(Path("/bin/true").resolve())
+    second.write_text("anew")
+    with pytest.raises(LabError, match=r"libsecond\.so was built anew while the campaign ran"):
+        str(pinned)
+    pinned = program.Pinned()
+    first.unlink()
+    with pytest.raises(LabError, match=r"libfirst\.so: No such file"):
+        str(pinned)
+    with pytest.raises(LabError, match=r"no library .*libfirst\.so: WIFU_LOAD names it"):
+        program.Pinned()
+
+
 def test_results_name_the_program_that_their_runs_are_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,29 @@ def test_rows_of_every_metric_say_how_many_were_unfinished(results: wifu.Results
     assert f"{count} of 8" in [str(c) for c in table.columns[-1].cells]
 
 
+def test_cells_of_which_nothing_was_finished_say_so(tmp_path: Path) -> None:
+    """No run has a value of them, and why is what is to be told."""
+
+    def never_twice(scenario: dict[str, Any]) -> FakeResult:
+        found = fake(scenario)
+        for flow in found._outcome["flows"]:
+            flow["finished"] = flow["id"] == 1 and scenario["topology"]["words"] == "linear,2"
+        return found
+
+    plan = plans.parse(TEXT.replace("runs = 8", "runs = 3"))
+    found = wifu.campaign(plan, tmp_path / "r", runner=never_twice)
+    said = "3 of 3 transfers unfinished"
+    cells = found.cells({"hops": 2})
+    assert [cutoff.unfinished(found, [c], "delay") for c in cells] == [said] * 2
+    assert [found.interval("delay", c).n for c in cells] == [0, 0], "what is tested here"
+    assert report._pivot(found, "delay").count(said) == 2
+    rows = found.compare("delay").set_index("hops")["unfinished"]
+    assert rows[2] == "6 of 6 transfers unfinished" and rows[1] == ""
+    table = _summary_table(found)
+    assert [str(c) for c in table.columns[-1].cells].count("3 of 3") == 2
+    assert [str(c) for c in table.columns[2].cells].count("?") == 2
+
+
 def test_claims_say_of_how_many_unfinished_transfers_they_are(
     results: wifu.Results, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -215,6 +215,20 @@ def test_a_metric_of_a_flow_alone_is_that_of_a_run_which_has_no_other() -> None:
         metrics.run_row(outcome, Measure(), ["goodput@4"])
 
 
+def test_what_stacks_count_is_no_number_of_flows_of_datagrams() -> None:
+    """Absent is not zero: nothing retransmits datagrams, whatever their rows say."""
+    none = dict.fromkeys(("retransmissions", "timeouts", "fast_retransmits"), 0)
+    told = outcome(**dict.fromkeys(none, 3))
+    ((tcp,), udp) = told["flows"], {**told["flows"][0], **none, "id": 2, "protocol": "udp"}
+    tcp["protocol"] = "tcp-newreno"
+    for name in none:
+        more = [f"{name}@1", f"{name}@2"]
+        row = metrics.run_row({**told, "flows": [tcp, udp]}, Measure(), more=more)
+        assert row[name] == row[more[0]] == 3
+        assert np.isnan(row[more[1]]), name
+        assert np.isnan(metrics.run_row({**told, "flows": [udp]}, Measure())[name]), name
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

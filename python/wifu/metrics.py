@@ -187,10 +187,11 @@ def _flows_mean(key: str) -> Callable[[Outcome, Floats], float]:
 
 def _flows_sum(key: str) -> Callable[[Outcome, Floats], float]:
     def compute(outcome: Outcome, rates: Floats) -> float:
+        connected = [f for f in outcome["flows"] if f.get("protocol") != "udp"]
         # What a substrate cannot know of one of the flows is not known of their sum.
-        if any(key not in f for f in outcome["flows"] if f.get("protocol") != "udp"):
+        if not connected or any(key not in f for f in connected):
             return float("nan")
-        return float(sum(f.get(key) or 0 for f in outcome["flows"]))
+        return float(sum(f[key] or 0 for f in connected))
 
     return compute
 

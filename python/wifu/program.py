@@ -28,40 +28,53 @@ def find_program() -> Path:
     return Path(found)
 
 
+def libraries() -> list[Path]:
+    """The libraries that WIFU_LOAD names."""
+    told = [Path(p) for p in os.environ.get("WIFU_LOAD", "").split(os.pathsep) if p]
+    for path in told:
+        if not path.is_file():
+            raise LabError(f"no library {path}: WIFU_LOAD names it; unset it, or build it")
+    return [path.resolve() for path in told]
+
+
 def fingerprint(path: Path) -> str:
     """Identifies compiled code: 16 digits of the SHA-256 of its file and of the libraries that
     WIFU_LOAD names.
     """
     digest = hashlib.sha256(path.read_bytes())
-    for library in filter(None, os.environ.get("WIFU_LOAD", "").split(os.pathsep)):
-        digest.update(Path(library).read_bytes())
+    for library in libraries():
+        digest.update(library.read_bytes())
     return digest.hexdigest()[:16]
 
 
 class Pinned:
-    """The program `wifu` of one campaign: looked for once, and the same file until the end."""
+    """The program `wifu` of one campaign: looked for once, and the same file until the end, as are
+    the libraries that it loads.
+    """
 
     def __init__(self) -> None:
         self.path = find_program().resolve()
-        self._file = self._stamp()
+        self._files = {file: _stamp(file) for file in (self.path, *libraries())}
         self.code = fingerprint(self.path)
         """Its fingerprint, by the same look."""
 
-    def _stamp(self) -> tuple[int, int, int]:
-        try:
-            file = self.path.stat()
-        except OSError as e:
-            raise LabError(f"{self.path}: {e.strerror}") from None
-        return file.st_ino, file.st_size, file.st_mtime_ns
-
     def __str__(self) -> str:
-        """Its path; LabError once it is another program than in the beginning."""
-        if self._stamp() != self._file:
-            raise LabError(
-                f"{self.path} was built anew while the campaign ran, whose other runs are of the "
-                "program before: resume it, or begin anew"
-            )
+        """Its path; LabError once it or a library is another than in the beginning."""
+        for file, before in self._files.items():
+            if _stamp(file) != before:
+                raise LabError(
+                    f"{file} was built anew while the campaign ran, whose other runs are of the "
+                    "one before: resume it, or begin anew"
+                )
         return str(self.path)
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        file = path.stat()
+    except OSError as e:
+        raise LabError(f"{path}: {e.strerror}") from None
+    return file.st_ino, file.st_size, file.st_mtime_ns
 
 
 def native_file() -> Path:

@@ -266,8 +266,9 @@ def _cell(
     if cell is None:
         return "<td class='value same'>not run</td>"
     found = estimates[cell.name]
+    late = f" <span class='pm'>{E(cut[cell.name])}</span>" if cut[cell.name] else ""
     if not math.isfinite(found.estimate):
-        return "<td class='value same'>no value</td>"
+        return f"<td class='value same'>no value{late}</td>"
     half = found.half / scale if found.known else math.nan
     text = number(found.estimate / scale, half if found.known else None)
     if cell.name in best:
@@ -281,8 +282,7 @@ def _cell(
         text += f" <span class='pm'>± {number(half, half)}</span>"
     if not common:
         text += f" <span class='pm'>n = {found.n}</span>"
-    if cut[cell.name]:
-        text += f" <span class='pm'>{E(cut[cell.name])}</span>"
+    text += late
     width = max(0.0, min(1.0, found.estimate / most)) * 100
     second = "" if cell.name in best else " second"
     bar = f"<div class='bar{second}' style='width:{width:.1f}%'></div>" if width > 0 else ""

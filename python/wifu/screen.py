@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -141,7 +142,7 @@ def _summary_table(results: Results) -> Table:
         )
         shown = number(row["mean"], half if half == half else None)
         cell = results.cells({a: row[a] for a in axes})[0]
-        if cutoff.least(results, cell, results.plan.metrics[0]):
+        if math.isfinite(row["mean"]) and cutoff.least(results, cell, results.plan.metrics[0]):
             shown, interval = f"≥ {shown}", ""
         labels = [called[a][str(row[a])] for a in axes]
         gone, of = cutoff.count(results, [cell], results.plan.metrics[0])

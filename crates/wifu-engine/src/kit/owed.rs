@@ -14,7 +14,8 @@ pub trait AckRule: Send {
     fn enough(&mut self, held: Held, arrived: &Arrived, board: &Board) -> bool;
     /// A segment did not arrive in order; it is acknowledged at once, unless the rule withholds it.
     fn disorder(&mut self, _order: Arrival) {}
-    /// Whether a segment that did not arrive in order waits like the others.
+    /// Whether a segment that did not arrive in order waits like the others, unless its sender may
+    /// wait for the answer: a keep-alive, or a probe of a shut window.
     fn withholds_disorder(&self) -> bool {
         false
     }
@@ -167,6 +168,14 @@ pub struct Acking<R> {
 
 const FLUSH: u8 = 0;
 
+/// Whether a segment brought nothing so that its sender may be asking for an answer: all of it came
+/// before, as of a keep-alive, or the window is shut.
+//= rfc9293#section-3.8.4
+fn asks(a: &Arrived, board: &Board) -> bool {
+    let before = a.seq.plus(a.bytes).upto(board.rx.nxt);
+    a.order == Arrival::Duplicate && (before || board.rx.window == 0)
+}
+
 impl<R: AckRule> Acking<R> {
     /// See [`Owed::new`] for `stretch`.
     pub fn new(rule: R, stretch: u32) -> Acking<R> {
@@ -217,7 +226,7 @@ impl<R: AckRule> Acking<R> {
         let disorder = a.order != Arrival::InOrder;
         if disorder {
             self.rule.disorder(a.order);
-            if !self.rule.withholds_disorder() {
+            if !self.rule.withholds_disorder() || asks(a, &cx.board) {
                 return self.due(upto, true, cx); // each counts at the sender
             }
         }

@@ -9,15 +9,17 @@
 //! sender is unchanged. For batches see `every`.
 //!
 //! What is out of order, comes twice or fills a hole is acknowledged at once (RFC 5681 4.2), though
-//! the public code delays that too: `da_delay_dupacks`. A sender whose window is smaller than `d`
-//! segments, as after a timeout, waits for the timer in every round trip: so the paper.
+//! the public code delays that too: `da_delay_dupacks`. But what asks for an answer (a keep-alive, a
+//! probe of a shut window, all that came before) has it at once (RFC 9293 3.8.4). A sender whose
+//! window is smaller than `d` segments, as after a timeout, waits for the timer in every round trip:
+//! so the paper.
 
 use wifu_engine::kit::{AckRule, Acking, Held};
 use wifu_engine::signal::Arrived;
 use wifu_engine::{
     Arrival, Board, Descriptor, Facts, FieldUse, Kind, ParamSpec, Params, Role, Value,
 };
-use wifu_wire::{HeadField, Span};
+use wifu_wire::{HeadField, Seq, Span};
 
 /// One acknowledgement per d segments, d growing.
 pub static DYNAMIC: Descriptor = Descriptor {
@@ -94,6 +96,7 @@ pub static DYNAMIC: Descriptor = Descriptor {
             reset: params.flag("da_reset"),
             delay_dupacks: params.flag("da_delay_dupacks"),
             singly: 0,
+            here: None,
         };
         Ok(Box::new(Acking::new(rule, params.int("stretch") as u32)))
     },
@@ -168,9 +171,9 @@ impl Profile {
     }
 
     /// Segments per acknowledgement at this offset, where segments have so many octets.
-    fn count(&self, offset: u32, mss: u32) -> u32 {
+    fn count(&self, offset: u64, mss: u32) -> u32 {
         let unit = if self.in_segments { mss } else { 1 };
-        let below = |limit: &u32| offset < limit.saturating_mul(unit);
+        let below = |limit: &u32| offset < u64::from(*limit) * u64::from(unit);
         let at = self.limits.iter().position(below);
         self.counts[at.unwrap_or(self.limits.len())]
     }
@@ -182,16 +185,33 @@ struct Dynamic {
     delay_dupacks: bool,
     /// Segments still to be acknowledged one by one after disorder.
     singly: u32,
+    /// What was next in order when we looked last, and its offset: sequence numbers begin again
+    /// after 4 GiB, the stream does not.
+    here: Option<(Seq, u64)>,
+}
+
+impl Dynamic {
+    /// The offset of a segment in the stream.
+    fn offset(&mut self, seq: Seq, board: &Board) -> u64 {
+        let (began, nxt) = (board.rx.irs.plus(1), board.rx.nxt);
+        let (last, at) = self.here.unwrap_or((began, 0));
+        let at = at + u64::from(nxt.since(last));
+        self.here = Some((nxt, at));
+        match seq.before(nxt) {
+            true => at.saturating_sub(u64::from(nxt.since(seq))),
+            false => at + u64::from(seq.since(nxt)),
+        }
+    }
 }
 
 impl AckRule for Dynamic {
     //= spec#5
     fn enough(&mut self, held: Held, arrived: &Arrived, board: &Board) -> bool {
+        let offset = self.offset(arrived.seq, board);
         if self.singly > 0 {
             self.singly -= 1;
             return true;
         }
-        let offset = arrived.seq.since(board.rx.irs.plus(1));
         held.segments >= self.profile.count(offset, board.conn.mss)
     }
 
@@ -224,7 +244,7 @@ impl AckRule for Dynamic {
 mod tests {
     use super::*;
     use wifu_engine::{Bench, Signal};
-    use wifu_wire::{Head, Seq, Time};
+    use wifu_wire::{Head, Time};
 
     const MSS: u32 = 1448;
 
@@ -232,6 +252,7 @@ mod tests {
         let mut t = Bench::new(&DYNAMIC, set).unwrap();
         t.board.conn.mss = MSS;
         (t.board.rx.irs, t.board.rx.nxt) = (Seq(u32::MAX - 5000), Seq(u32::MAX - 4999));
+        t.board.rx.window = 60_000;
         t
     }
 
@@ -321,6 +342,84 @@ mod tests {
         assert_eq!(acks("on"), ([0, 0, 0, 1, 0, 0], true));
     }
 
+    #[test]
+    fn offsets_go_on_where_sequence_numbers_begin_again() {
+        for profile in ["da-wifu", "da-altman", "da-code"] {
+            let mut t = receiver(&[("da_profile", profile)]);
+            arrive(&mut t, Arrival::InOrder);
+            // Four gigabytes less a few segments come in pieces as large as a window may be.
+            for _ in 0..4 {
+                t.board.rx.nxt = t.board.rx.nxt.plus((1 << 30) - 3 * MSS);
+                arrive(&mut t, Arrival::InOrder);
+            }
+            while arrive(&mut t, Arrival::InOrder) == 0 {}
+            let acks: usize = (0..40).map(|_| arrive(&mut t, Arrival::InOrder)).sum();
+            assert_eq!(acks, 10, "{profile}: one of four");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_again_lies_where_it_lay_before() {
+        let mut t = receiver(&[("da_delay_dupacks", "on")]);
+        for _ in 0..3000 {
+            arrive(&mut t, Arrival::InOrder);
+        }
+        while arrive(&mut t, Arrival::InOrder) == 0 {}
+        let board = t.board.clone();
+        let mut rule = Dynamic {
+            profile: Profile::named("da-wifu"),
+            reset: false,
+            delay_dupacks: true,
+            singly: 0,
+            here: None,
+        };
+        let began = board.rx.irs.plus(1);
+        let far = board.rx.nxt.since(began);
+        assert_eq!(rule.offset(board.rx.nxt, &board), u64::from(far));
+        assert_eq!(rule.offset(began.plus(MSS), &board), u64::from(MSS));
+        assert_eq!(
+            rule.offset(board.rx.nxt.plus(MSS), &board),
+            u64::from(far + MSS)
+        );
+    }
+
+    /// Keep-alives of a peer whose acknowledgements came late, and questions to a shut window.
+    //= rfc9293#section-3.8.4
+    #[test]
+    fn what_asks_for_an_answer_has_it_at_once_whatever_is_withheld() {
+        let ask = |window: u32, seq: fn(Seq) -> Seq, bytes: u32| {
+            let mut t = receiver(&[("da_delay_dupacks", "on")]);
+            for _ in 0..200 {
+                arrive(&mut t, Arrival::InOrder);
+            }
+            while arrive(&mut t, Arrival::InOrder) == 0 {}
+            t.board.rx.window = window;
+            let (seq, order) = (seq(t.board.rx.nxt), Arrival::Duplicate);
+            let (gap, fin, ce) = (0, false, false);
+            t.signal(Signal::Arrived(Arrived {
+                seq,
+                bytes,
+                gap,
+                order,
+                fin,
+                ce,
+            }));
+            leave(&mut t)
+        };
+        assert_eq!(ask(60_000, |nxt| nxt.minus(1), 1), 1, "a keep-alive");
+        assert_eq!(
+            ask(60_000, |nxt| nxt.minus(MSS), MSS),
+            1,
+            "all of it came before"
+        );
+        assert_eq!(ask(0, |nxt| nxt, 1), 1, "a shut window");
+        assert_eq!(
+            ask(60_000, |nxt| nxt.plus(MSS), MSS),
+            0,
+            "twice beyond a hole"
+        );
+    }
+
     //= spec#5
     #[test]
     fn the_timer_runs_from_the_first_segment_withheld() {
@@ -390,7 +489,8 @@ mod tests {
             |n: usize| -> usize { (0..n).map(|_| arrive(&mut t, Arrival::InOrder)).sum() };
         assert_eq!((acks(7), acks(132), acks(80)), (7, 44, 10));
         let profile = Profile::named("da-wifu");
-        let counts = [0, 999, 1000, 9999, 10_000, 99_999, 100_000].map(|at| profile.count(at, MSS));
+        let ats = [0, 999, 1000, 9999, 10_000, 99_999, 100_000];
+        let counts = ats.map(|at| profile.count(at, MSS));
         assert_eq!(counts, [1, 1, 2, 2, 3, 3, 4]);
     }
 }

@@ -7,8 +7,9 @@
 //! chain of 802.11 hops holds a few segments, and Reno's next one after every round trip is lost to
 //! contention long before a queue fills, which the routing protocol takes for a broken link.
 //!
-//! Of the paper: the increment in congestion avoidance and its alpha of 0.01. Ours: slow start,
-//! what a loss leaves and byte counting are as in `newreno`.
+//! Of the paper: the increment in congestion avoidance. That it is fractional the abstract says;
+//! the equation and its alpha of 0.01 are from memory, not from the text. Ours: slow start, what a
+//! loss leaves and byte counting are as in `newreno`.
 
 use wifu_engine::kit::{
     ABC, CWV, Growth, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
@@ -22,8 +23,8 @@ const ALPHA: ParamSpec = ParamSpec::real(
     0.01,
     0.0001,
     1.0,
-    "Segments by which the window grows per round trip in congestion avoidance (Nahm, Helmy and \
-     Kuo: 0.01); 1 is NewReno.",
+    "Segments by which the window grows per round trip in congestion avoidance (0.01 is Nahm, \
+     Helmy and Kuo's, from memory); 1 is NewReno.",
 );
 
 /// Window of TCP-FeW.
