@@ -23,8 +23,8 @@ LIKE_LINUX = (
 )
 # The same for FreeBSD's, whose scripts also say how large its buffers are.
 LIKE_FREEBSD = "tcp-sack,iw=10,rcv_wnd=2097152,rto_min=230ms,ack_every=2"
-COMMAND = re.compile(r"^( *\+?[0-9.]+)?\s*`[^`]*`\s*$", re.MULTILINE)
-CODE = re.compile(r"^\s*\+?[0-9.]+\s*%\{.*?\}%", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^( *\+? *[0-9.]+)?\s*`[^`]*`\s*$", re.MULTILINE)
+CODE = re.compile(r"^\s*\+? *[0-9.]+\s*%\{.*?\}%", re.MULTILINE | re.DOTALL)
 
 
 def stripped(script: str, code: bool) -> str:

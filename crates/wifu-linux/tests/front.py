@@ -530,9 +530,11 @@ def small_send_buffer():
             if before:
                 assert x.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 8192
             sent = fill(x)
+            # A busy host takes in late what fills it. Who says that there is room takes something.
+            while select.select([], [x], [], 0)[1]:
+                sent += fill(x)
             # What the peer's host holds for its application is the same for all.
             assert sent < min(plain) - 150_000, (sent, plain, before)
-            assert not select.select([], [x], [], 0)[1]
             left = sent
             while left:
                 left -= len(y.recv(min(left, 1 << 16)))

@@ -127,6 +127,39 @@ fn times_are_exact_unless_the_script_says_otherwise() {
 }
 
 #[test]
+fn options_replace_what_the_composition_says() {
+    let script = r#"--so_flags="tcp-sack,profile=rfc-modern,nagle=on,max_seg=1200,rcv_wnd=30000"
+0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
++0 setsockopt(3, SOL_TCP, TCP_NODELAY, [0], 4) = 0
++0 setsockopt(3, SOL_TCP, TCP_NODELAY, [1], 4) = 0
++0 getsockopt(3, SOL_TCP, TCP_NODELAY, [1], [4]) = 0
++0 setsockopt(3, SOL_TCP, TCP_MAXSEG, [1100], 4) = 0
++0 setsockopt(3, SOL_SOCKET, SO_RCVBUF, [20000], 4) = 0
++0 bind(3, ..., ...) = 0
++0 listen(3, 1) = 0
++0 < S 0:0(0) win 65535 <mss 1000>
++0 > S. 0:0(0) ack 1 win 20000 <mss 1100>
++.1 < . 1:1(0) ack 1 win 65535
++0 accept(3, ..., ...) = 4
++0 write(4, ..., 100) = 100
++0 > P. 1:101(100) ack 1
++0 write(4, ..., 100) = 100
++0 > P. 101:201(100) ack 1
+"#;
+    assert_eq!(played(script), Ok(()));
+    // What it said is in effect where no option did.
+    let plain = script.lines().filter(|l| !l.contains("sockopt"));
+    let said = played(&plain.collect::<Vec<_>>().join("\n")).expect_err("other windows");
+    assert!(said.to_string().contains("window differs"), "{said}");
+    // What makes no sense is refused, and what was before is left.
+    let refused = script.replace(
+        "+0 bind",
+        "+0 setsockopt(3, SOL_TCP, TCP_MAXSEG, [0], 4) = -1 EINVAL (Invalid argument)\n+0 bind",
+    );
+    assert_eq!(played(&refused), Ok(()));
+}
+
+#[test]
 fn what_a_call_returns_is_compared() {
     let said = fails("+0 write(4, ..., 100) = 99\n");
     assert_eq!(said, "line 7: it returned 100, expected 99");
