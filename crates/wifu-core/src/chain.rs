@@ -189,9 +189,7 @@ impl Chain {
         site: &dyn Site,
     ) -> Verdict {
         // A ticket that is given anew: the packet that had it is lost.
-        if self.held.contains_key(&packet.ticket) {
-            self.forget(packet.ticket);
-        }
+        self.forget(packet.ticket);
         self.ask_from((0, None), hook, packet, now, site)
     }
 
@@ -416,7 +414,7 @@ impl Chain {
 mod tests {
     use super::*;
     use crate::packet::Octets;
-    use wifu_wire::{LinkFacts, LinkTo};
+    use wifu_wire::{LinkFacts, LinkTo, Span};
 
     struct Here;
 
@@ -541,6 +539,158 @@ mod tests {
         assert_eq!((first(&c).held, first(&c).overflows), (4, 2));
     }
 
+    /// Changes what begins with `c`, drops what begins with `d`. Counts the reports of the driver,
+    /// and how often the timer woke it that it sets when one comes: then it sends.
+    struct Reports;
+
+    impl Handler for Reports {
+        fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, _: &mut HopCx<'_>) -> Verdict {
+            match packet.octets()[0] {
+                b'c' => {
+                    packet.octets_mut()[1] = b'!';
+                    Verdict::Accept
+                }
+                b'd' => Verdict::Drop("unwanted"),
+                _ => Verdict::Accept,
+            }
+        }
+
+        fn on_tx_status(&mut self, status: &TxStatus, cx: &mut HopCx<'_>) {
+            cx.count(0);
+            cx.arm(1, cx.now + status.delay);
+        }
+
+        fn on_timer(&mut self, _: u8, cx: &mut HopCx<'_>) {
+            cx.count(1);
+            cx.send(b"own", LinkTo::Route);
+        }
+    }
+
+    fn reports() -> Chain {
+        let mut seat = Seat::new("reports", Hooks::of(&[Hook::Forward]), Rng::new(1));
+        seat.counts = &["reports", "woken"];
+        let mut chain = Chain::new();
+        chain.push(seat, Box::new(Reports));
+        chain
+    }
+
+    fn status(delay: Span) -> TxStatus {
+        TxStatus {
+            ticket: 1,
+            delivered: true,
+            attempts: 1,
+            airtime: None,
+            delay,
+        }
+    }
+
+    #[test]
+    fn what_a_handler_lets_pass_changes_and_drops_is_told_apart() {
+        let mut c = reports();
+        for (ticket, octets) in ["xx", "cx", "dx", "xx", "dx"].into_iter().enumerate() {
+            let verdict = ask(&mut c, octets, ticket as u64);
+            let dropped = octets.starts_with('d');
+            assert_eq!(verdict != Verdict::Accept, dropped, "{octets}");
+        }
+        let counters = first(&c);
+        assert_eq!((counters.packets, counters.changed), (5, 1));
+        assert_eq!(counters.dropped, BTreeMap::from([("unwanted", 2)]));
+    }
+
+    #[test]
+    fn a_report_reaches_handlers_and_what_they_count_is_in_their_account() {
+        let mut c = reports();
+        assert_eq!(c.poll_timeout(), Time::NEVER);
+        c.on_tx_status(&status(Span(30)), Time(10), &Here);
+        c.on_tx_status(&status(Span(20)), Time(10), &Here);
+        assert_eq!(c.poll_timeout(), Time(30), "the timer that it set then");
+        // Before its time nobody is woken, after it once.
+        for (now, woken) in [(29, 0), (31, 1), (32, 1)] {
+            c.handle_timeout(Time(now), &Here);
+            let counts = vec![("reports", 2), ("woken", woken)];
+            assert_eq!(first(&c).counts, counts, "at {now}");
+        }
+        assert_eq!(c.poll_timeout(), Time::NEVER);
+    }
+
+    #[test]
+    fn a_chain_is_settled_once_all_is_polled_that_handlers_asked_for() {
+        let release = [(1, Verdict::Accept)];
+        for (releases, sends, drops) in [
+            (&release[..], &[][..], &[][..]),
+            (&[], &[(102, true)], &[]),
+            (&[], &[], &[102]),
+        ] {
+            let mut c = chain(2, vec![told(releases, sends, drops)]);
+            assert_eq!(ask(&mut c, "h1", 1), Verdict::Hold);
+            assert_eq!(ask(&mut c, "k2", 2), Verdict::Accept);
+            assert!(c.is_settled());
+            c.handle_timeout(Time(10), &Here);
+            assert!(!c.is_settled(), "{releases:?} {sends:?} {drops:?}");
+            let polled = (
+                c.poll_released().map(|r| r.ticket),
+                c.poll_sending().is_some(),
+                c.poll_dropped(),
+            );
+            let expected = (
+                releases.first().map(|r| r.0),
+                !sends.is_empty(),
+                drops.first().copied(),
+            );
+            assert_eq!(polled, expected);
+            assert!(c.is_settled());
+        }
+    }
+
+    #[test]
+    fn the_octets_of_what_was_sent_are_used_again() {
+        let mut c = reports();
+        let mut sent = |now| {
+            c.on_tx_status(&status(Span::ZERO), Time(now), &Here);
+            c.handle_timeout(Time(now), &Here);
+            let What::Octets(mut octets) = c.poll_sending().expect("it sends").what else {
+                panic!("octets of its own");
+            };
+            assert_eq!(octets, b"own");
+            let had = octets.capacity();
+            octets.reserve(1500);
+            c.recycle(octets);
+            had
+        };
+        assert!(sent(1) < 1500);
+        assert!(sent(2) >= 1500, "the memory of the first");
+    }
+
+    #[test]
+    fn a_chain_is_asked_where_one_of_its_handlers_is_and_about_what_that_one_is() {
+        let mut c = Chain::new();
+        assert!(c.is_empty());
+        let of_protocol = |hook, number| {
+            let mut seat = Seat::new("told", Hooks::of(&[hook]), Rng::new(1));
+            seat.select = Select::protocol(Some(number));
+            seat
+        };
+        c.push(of_protocol(Hook::Input, 200), Box::new(Reports));
+        c.push(of_protocol(Hook::Forward, 201), Box::new(Reports));
+        assert!(!c.is_empty());
+        assert_eq!(c.hooks(), Hooks::of(&[Hook::Input, Hook::Forward]));
+        // An IP header and nothing else, of this protocol.
+        let packet = |number: u8| {
+            let mut packet = [0; 20];
+            (packet[0], packet[3], packet[9]) = (0x45, 20, number);
+            packet
+        };
+        for (hook, number, wanted) in [
+            (Hook::Input, 200, true),
+            (Hook::Input, 201, false),
+            (Hook::Forward, 200, false),
+            (Hook::Forward, 201, true),
+            (Hook::Output, 200, false),
+        ] {
+            assert_eq!(c.wants(hook, &packet(number)), wanted, "{hook:?} {number}");
+        }
+    }
+
     #[test]
     fn who_does_not_hold_a_packet_has_no_say_in_it() {
         let other = told(&[(1, Verdict::Drop("mine"))], &[], &[]);
@@ -559,8 +709,8 @@ mod tests {
             2,
             vec![told(
                 &[],
-                &[(101, true), (102, false), (9, false)],
-                &[101, 9],
+                &[(101, true), (102, false), (102, false), (9, false)],
+                &[101, 101, 9],
             )],
         );
         for (octets, ticket) in [("k1", 1), ("k2", 2), ("k3", 3)] {
@@ -571,6 +721,7 @@ mod tests {
         let sent: Vec<bool> = core::iter::from_fn(|| c.poll_sending())
             .map(|s| matches!(s.what, What::Kept { stays: true, .. }))
             .collect();
+        // What was sent away is not there to be sent again.
         assert_eq!((sent, first(&c).sent), (vec![true, false], 2));
         // One place is free, of what was sent and did not stay; then the other one.
         assert_eq!(ask(&mut c, "k4", 4), Verdict::Accept);

@@ -365,6 +365,9 @@ pub(crate) fn notes<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::face::{Access, WordUse};
+    use crate::fact::Fact;
+    use crate::permit::Kind;
 
     const fn part(
         name: &'static str,
@@ -458,5 +461,314 @@ mod tests {
                 "deaf hears \"drum\", which nothing in this composition emits. Emitters: none in the registry"
             ]
         );
+    }
+
+    /// A composition over `wire`.
+    fn mine(wire: &str) -> Composition {
+        Composition {
+            name: String::from("mine"),
+            wire: String::from(wire),
+            ..Composition::default()
+        }
+    }
+
+    fn told(problems: Vec<Problem>) -> Vec<String> {
+        let line = |p: Problem| format!("{}: {}", p.key, p.what);
+        problems.into_iter().map(line).collect()
+    }
+
+    const NOTHING: [&str; 0] = [];
+
+    #[test]
+    fn named_signals_are_numbered_once_in_the_order_in_which_they_appear() {
+        static ECHO: Descriptor = part("echo", &[("?hum", &["whistle", "rattle"])]);
+        let names = [
+            ("whistle", ExtId(0)),
+            ("hum", ExtId(1)),
+            ("rattle", ExtId(2)),
+        ];
+        assert_eq!(intern(&[&SPEAKER, &HEARER, &ECHO]), names);
+    }
+
+    #[test]
+    fn a_role_of_one_is_filled_by_one_and_something_is_offered() {
+        const fn of(name: &'static str, role: Role) -> Descriptor {
+            Descriptor {
+                name,
+                role,
+                ..Descriptor::EMPTY
+            }
+        }
+        static OFFERS: Descriptor = Descriptor {
+            offers: &[Kind::New],
+            ..of("offers", Role::Judge)
+        };
+        static SILENT: Descriptor = of("silent", Role::Judge);
+        static GATES: [Descriptor; 2] = [of("low", Role::Gate), of("high", Role::Gate)];
+        let wrong = |parts: Parts<'_>| {
+            let mut problems = Vec::new();
+            roles(&mine("tcp"), parts, &mut problems);
+            told(problems)
+        };
+        assert_eq!(
+            wrong(&[&OFFERS, &SILENT]),
+            ["mine.judge: only one part may fill it, here: offers, silent"]
+        );
+        // Of gates there may be more.
+        assert_eq!(wrong(&[&OFFERS, &GATES[0], &GATES[1]]), NOTHING);
+        let silent = ["mine: no part offers anything to send"];
+        assert_eq!(wrong(&[&SILENT, &GATES[0]]), silent);
+    }
+
+    #[test]
+    fn a_section_that_is_read_has_one_writer() {
+        static WRITER: Descriptor = Descriptor {
+            name: "writer",
+            writes: Facts::WIN,
+            ..Descriptor::EMPTY
+        };
+        static OTHER: Descriptor = Descriptor {
+            name: "other",
+            writes: Facts::WIN.with(Facts::RTT),
+            ..Descriptor::EMPTY
+        };
+        static READER: Descriptor = Descriptor {
+            name: "reader",
+            role: Role::Congestion,
+            reads: Facts::WIN.with(Facts::PATH),
+            ..Descriptor::EMPTY
+        };
+        static MAPPER: Descriptor = Descriptor {
+            name: "mapper",
+            writes: Facts::PATH,
+            ..Descriptor::EMPTY
+        };
+        let wrong = |parts: Parts<'_>| {
+            let mut problems = Vec::new();
+            let registry = Registry::new(&[&WRITER, &OTHER]);
+            facts(&mine("tcp"), parts, &registry, &mut problems);
+            told(problems)
+        };
+        assert_eq!(wrong(&[&READER, &WRITER, &MAPPER]), NOTHING);
+        assert_eq!(
+            wrong(&[&READER]),
+            [
+                "mine.congestion: reader reads win, which nothing in this composition writes. \
+                 Writers: writer, other",
+                "mine.congestion: reader reads path, which nothing in this composition writes. \
+                 Writers: none in the registry"
+            ]
+        );
+        assert_eq!(
+            wrong(&[&WRITER, &OTHER]),
+            ["mine: win would have several writers: writer, other"]
+        );
+    }
+
+    #[test]
+    fn what_belongs_together_is_named_with_what_is_there_instead() {
+        static PICKY: Descriptor = Descriptor {
+            name: "picky",
+            role: Role::Reliable,
+            needs: &[("judge", &["strict", "mild"])],
+            needs_with: &[("mode", "fast", "wire", &["atp"])],
+            ..Descriptor::EMPTY
+        };
+        static COUNTS: Descriptor = Descriptor {
+            name: "counts",
+            needs: &[("unit", &["packets"]), ("store", &["records"])],
+            ..Descriptor::EMPTY
+        };
+        static JUDGES: [Descriptor; 2] = [
+            Descriptor {
+                name: "mild",
+                role: Role::Judge,
+                ..Descriptor::EMPTY
+            },
+            Descriptor {
+                name: "lax",
+                role: Role::Judge,
+                ..Descriptor::EMPTY
+            },
+        ];
+        let wrong = |parts: Parts<'_>, values: &[(&'static str, &'static str)], store| {
+            let own: Vec<_> = values.iter().map(|(n, v)| (*n, Value::Text(v))).collect();
+            let values = vec![own; parts.len()];
+            let mut problems = Vec::new();
+            needs(&mine("tcp"), parts, &values, store, &mut problems);
+            told(problems)
+        };
+        let octets = StoreKind::Octets;
+        assert_eq!(wrong(&[&PICKY, &JUDGES[0]], &[], octets), NOTHING);
+        assert_eq!(
+            wrong(&[&PICKY], &[], octets),
+            ["mine.reliable: picky needs judge = strict or mild, but here it is missing"]
+        );
+        assert_eq!(
+            wrong(&[&PICKY, &JUDGES[1]], &[], octets),
+            ["mine.reliable: picky needs judge = strict or mild, but here it is lax"]
+        );
+        // With one value of one parameter it needs more; not with that of another, or another.
+        let values = [("mode", "slow"), ("other", "fast")];
+        assert_eq!(wrong(&[&PICKY, &JUDGES[0]], &values, octets), NOTHING);
+        assert_eq!(
+            wrong(&[&PICKY, &JUDGES[0]], &[("mode", "fast")], octets),
+            ["mine.reliable: picky with fast needs wire = atp, but here it is tcp"]
+        );
+        assert_eq!(wrong(&[&COUNTS], &[], StoreKind::Records), NOTHING);
+        assert_eq!(
+            wrong(&[&COUNTS], &[], octets),
+            [
+                "mine.watch: counts needs unit = packets, but here it is octets",
+                "mine.watch: counts needs store = records, but here it is octets"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_part_requires_what_parts_are_told() {
+        static PART: Descriptor = Descriptor {
+            name: "curious",
+            requires: &[Fact::Rssi, Fact::LinkBusy],
+            ..Descriptor::EMPTY
+        };
+        let mut problems = Vec::new();
+        readable(&mine("tcp"), &[&PART], &mut problems);
+        assert_eq!(
+            told(problems),
+            [
+                "mine.watch: curious requires link.busy (how busy the medium is), which handlers \
+                 are told and parts are not"
+            ]
+        );
+    }
+
+    const fn note(name: &'static str, access: Access) -> NoteSpec {
+        NoteSpec {
+            name,
+            access,
+            unit: "",
+            doc: "",
+        }
+    }
+
+    static WRITES_MARK: [NoteSpec; 1] = [note("mark", Access::Write)];
+    static READS_MARK: [NoteSpec; 1] = [note("mark", Access::Read)];
+
+    /// Of an end: reads a word and an annotation that nodes write, and has two more words that are
+    /// no matter of theirs.
+    static END: Descriptor = Descriptor {
+        name: "end",
+        words: &[
+            WordSpec::new("load", 8).by_hops().read(),
+            WordSpec::new("asks", 8).by_hops().written(),
+            WordSpec::new("own", 8),
+        ],
+        notes: &READS_MARK,
+        ..Descriptor::EMPTY
+    };
+
+    const UNREAD: &str = "which nodes write, and nothing in this composition does: bring a handler \
+                          or a lane that does, [handlers.mine] chain = [..] or [lane.mine]";
+
+    #[test]
+    fn what_an_end_reads_of_nodes_is_written_by_a_handler_or_in_the_lane() {
+        let lacks = |lane: Parts<'_>, handlers: &[Face]| {
+            let told = told(hops("mine", &[&END], lane, handlers));
+            let what = told.iter().map(|line| {
+                let start = line.strip_prefix("mine.watch: end reads the ");
+                let what = start.and_then(|l| l.strip_suffix(UNREAD));
+                what.expect("it is of this form")
+                    .trim_end_matches(", ")
+                    .to_owned()
+            });
+            what.collect::<Vec<_>>()
+        };
+        let (word, mark) = ("header word \"load\"", "annotation \"mark\"");
+        assert_eq!(lacks(&[], &[]), [word, mark]);
+        let face = |words, notes: &'static [NoteSpec]| Face {
+            words,
+            notes,
+            ..Face::default()
+        };
+        let writes = face(vec![WordUse::written("load")], &WRITES_MARK);
+        let reads = face(vec![WordUse::read("load")], &READS_MARK);
+        assert_eq!(lacks(&[], &[reads, writes.clone()]), NOTHING);
+        assert_eq!(lacks(&[], &[face(vec![], &WRITES_MARK)]), [word]);
+        // In the lane, who writes the word must be one that may.
+        static WRITES: Descriptor = Descriptor {
+            words: &[WordSpec::new("load", 8).by_hops().written()],
+            notes: &WRITES_MARK,
+            ..Descriptor::EMPTY
+        };
+        static READS: Descriptor = Descriptor {
+            words: END.words,
+            notes: &READS_MARK,
+            ..Descriptor::EMPTY
+        };
+        static OF_ENDS: Descriptor = Descriptor {
+            words: &[WordSpec::new("load", 8)],
+            ..Descriptor::EMPTY
+        };
+        assert_eq!(lacks(&[&WRITES], &[]), NOTHING);
+        assert_eq!(lacks(&[&READS, &OF_ENDS], &[]), [word, mark]);
+        assert_eq!(lacks(&[&READS], &[writes]), NOTHING);
+    }
+
+    #[test]
+    fn the_runner_of_a_lane_writes_who_transmits_and_how_many_nodes_there_were() {
+        static TWO: [Descriptor; 2] = [
+            Descriptor {
+                words: &[WordSpec::transmitter("from")],
+                ..Descriptor::EMPTY
+            },
+            Descriptor {
+                words: &[WordSpec::new("hops", 8).counting_hops().read()],
+                ..Descriptor::EMPTY
+            },
+        ];
+        static PLAIN: [Descriptor; 2] = [
+            Descriptor {
+                words: &[WordSpec::new("from", 32).by_hops().read()],
+                ..Descriptor::EMPTY
+            },
+            Descriptor {
+                words: &[WordSpec::new("hops", 8).by_hops().read()],
+                ..Descriptor::EMPTY
+            },
+        ];
+        static LANE: Descriptor = Descriptor::EMPTY;
+        for (declared, plain) in TWO.iter().zip(&PLAIN) {
+            let lacks = |end, lane: Parts<'_>| hops("mine", &[end], lane, &[]).len();
+            // Whether an end declares it so, or a part of the lane; without a lane nobody does it.
+            assert_eq!((lacks(declared, &[]), lacks(declared, &[&LANE])), (1, 0));
+            assert_eq!((lacks(plain, &[&LANE]), lacks(plain, &[declared])), (1, 0));
+        }
+    }
+
+    #[test]
+    fn what_a_handler_reads_in_annotations_is_written_by_a_part_or_a_handler() {
+        static PART: Descriptor = Descriptor {
+            notes: &WRITES_MARK,
+            ..Descriptor::EMPTY
+        };
+        let face = |name, notes: &'static [NoteSpec]| Face {
+            name,
+            notes,
+            ..Face::default()
+        };
+        let reads = face("reads", &READS_MARK);
+        let lacks =
+            |parts: Parts<'_>, handlers: &[Face]| told(notes("mine", parts.iter(), handlers));
+        assert_eq!(
+            lacks(&[&END], std::slice::from_ref(&reads)),
+            [
+                "handlers.mine: reads reads the annotation \"mark\", and no part or handler of \
+                 this composition writes it"
+            ]
+        );
+        assert_eq!(lacks(&[&PART], std::slice::from_ref(&reads)), NOTHING);
+        assert_eq!(lacks(&[], &[reads, face("writes", &WRITES_MARK)]), NOTHING);
+        assert_eq!(lacks(&[], &[face("writes", &WRITES_MARK)]), NOTHING);
     }
 }
