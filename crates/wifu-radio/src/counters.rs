@@ -24,7 +24,8 @@ pub struct Counters {
     pub failed: u64,
     /// Transmissions of data frames.
     pub attempts: u64,
-    /// Of these, repetitions.
+    /// Attempts at packets that were finished beyond the first one of each, an RTS that got no
+    /// answer included.
     pub retries: u64,
     /// RTS sent.
     pub rts: u64,
@@ -62,6 +63,8 @@ pub struct LinkCounters {
     pub attempts: u64,
     /// Data frames that the receiver decoded, copies included.
     pub decoded: u64,
+    /// Attempts at the packets that were finished, an RTS that got no answer included.
+    pub tries: u64,
     /// Packets acknowledged.
     pub acked: u64,
     /// Packets given up.

@@ -120,7 +120,6 @@ impl Mac {
         job.sent = job.sent.saturating_add(1);
         s.phase = Phase::Sending;
         s.counters.attempts += 1;
-        s.counters.retries += u64::from(retry);
         let answer = s.answer_time[usize::from(job.mode.0)];
         let broadcast = job.item.to == NOBODY;
         let signal = Signal {
@@ -270,6 +269,7 @@ impl Mac {
             true => job.tries(),
             false => job.short.saturating_add(job.long),
         };
+        s.counters.retries += u64::from(tries.saturating_sub(1));
         let times = Times {
             queue: job.taken - item.queued,
             contention: job.first - job.taken,
@@ -289,6 +289,7 @@ impl Mac {
             && let Some(c) = medium.account(node, item.to)
         {
             c.frames += 1;
+            c.tries += u64::from(tries);
             c.acked += u64::from(delivered);
             c.failed += u64::from(!delivered);
         }

@@ -392,6 +392,10 @@ pub struct LinkOutcome {
     pub snr_db: f64,
     /// Transmissions of data frames from `from` to `to`, retries included.
     pub attempts: u64,
+    /// Attempts at the packets that the MAC was done with, an RTS that got no answer included: of
+    /// these, `acked` were acknowledged.
+    #[serde(default)]
+    pub tries: u64,
     /// Attempts that were acknowledged.
     pub acked: u64,
     /// Packets that the MAC was done with: acknowledged or given up.

@@ -116,7 +116,11 @@ impl Losses {
                 self.interference,
                 "a source that is no 802.11 was on",
             ),
-            ("rts_lost", self.rts_lost, "the RTS was lost"),
+            (
+                "rts_lost",
+                self.rts_lost,
+                "the RTS was lost, whoever was on the air",
+            ),
             (
                 "rts_unanswered",
                 self.rts_unanswered,
@@ -293,7 +297,7 @@ mod tests {
         assert_eq!(told["links"][0]["to"], "b");
         let words = told["words"].as_str().unwrap_or_default();
         assert!(
-            words.contains("89 % the RTS was lost; 4.4 % the CTS was lost"),
+            words.contains("89 % the RTS was lost, whoever was on the air; 4.4 % the CTS was lost"),
             "{words}"
         );
         assert!(!words.contains("answer was lost"));

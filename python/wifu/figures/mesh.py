@@ -106,7 +106,8 @@ def _links(
             continue
         along = (two - one) / (np.hypot(*(two - one)) or 1.0)
         aside = np.array([along[1], -along[0]]) * spread * 0.011 / size
-        quality = link["acked"] / link["attempts"]
+        # An RTS without an answer is an attempt as well; what was kept before does not say it.
+        quality = link["acked"] / (link.get("tries") or link["attempts"])
         width = (1.2 + 3.6 * (link["frames"] / most) ** 0.5) * size
         axis.add_patch(
             FancyArrowPatch(

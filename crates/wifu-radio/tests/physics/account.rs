@@ -142,8 +142,8 @@ fn counters_and_records_tell_the_same() {
                 air(FrameKind::Ack)
             )
         );
-        let retries = scene.data(node).iter().filter(|a| a.retry).count() as u64;
-        assert_eq!(c.retries, retries);
+        // An RTS without an answer is an attempt that failed, too.
+        assert_eq!(c.retries, n(What::Failed) - c.failed);
         assert_eq!(c.lost.iter().sum::<u64>(), n(What::Lost));
         assert_eq!(c.duplicates, n(What::Duplicate));
         let airtime: Span = scene
@@ -154,18 +154,19 @@ fn counters_and_records_tell_the_same() {
         assert_eq!(c.airtime, airtime);
         assert!(c.busy >= c.airtime && c.busy <= Span::SECOND * 25);
         let unicast = scene.data(node).iter().filter(|a| a.to.is_some()).count() as u64;
-        let mut attempts = 0;
+        let (mut attempts, mut tries) = (0, 0);
         for (_, _, l) in scene.radio.links(node) {
             assert_eq!(l.frames, l.acked + l.failed);
             assert!(l.acked <= l.decoded && l.decoded <= l.attempts);
             attempts += l.attempts;
+            tries += l.tries - l.acked;
             links = (
                 links.0 + l.attempts,
                 links.1 + l.decoded,
                 links.2 + l.overheard,
             );
         }
-        assert_eq!(attempts, unicast);
+        assert_eq!((attempts, tries), (unicast, n(What::Failed)));
         let broadcasts = scene.events.iter().filter(
             |(_, e)| matches!(e, Event::Received { node: n, broadcast: true, .. } if *n == node),
         );

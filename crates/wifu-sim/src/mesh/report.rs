@@ -281,6 +281,7 @@ fn link_outcomes(net: &Forwarding, names: &[String]) -> Vec<LinkOutcome> {
                 to: names[usize::from(to)].clone(),
                 snr_db,
                 attempts: c.attempts,
+                tries: c.tries,
                 acked: c.acked,
                 frames: c.frames,
                 failed: c.failed,

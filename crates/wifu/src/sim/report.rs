@@ -309,15 +309,9 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
             .links
             .iter()
             .find(|l| l.from == h.from && l.to == h.to);
-        let told = of_link(outcome, causes, &h.from, &h.to);
         // An RTS without answer is a failed attempt too, though no data was sent.
-        let tries = link.map(|l| told.map_or(l.attempts, |t| t.failed + l.acked));
-        let attempts = link
-            .zip(tries)
-            .map(|(l, t)| t as f64 / l.frames.max(1) as f64);
-        let failed = link
-            .zip(tries)
-            .map(|(l, t)| 1.0 - l.acked as f64 / t.max(1) as f64);
+        let attempts = link.map(|l| l.tries as f64 / l.frames.max(1) as f64);
+        let failed = link.map(|l| 1.0 - l.acked as f64 / l.tries.max(1) as f64);
         table.row([
             format!("{} > {}", h.from, h.to),
             h.packets.to_string(),
@@ -472,7 +466,7 @@ fn links(outcome: &Outcome, causes: &Causes) -> String {
         .iter()
         .filter(|l| l.attempts > 0 || l.overheard > 0)
     {
-        let failed = match l.attempts {
+        let failed = match l.tries {
             0 => String::new(),
             all => percent(1.0 - l.acked as f64 / all as f64),
         };
@@ -480,7 +474,7 @@ fn links(outcome: &Outcome, causes: &Causes) -> String {
             format!("{} > {}", l.from, l.to),
             format!("{:.1}", l.snr_db),
             l.frames.to_string(),
-            l.attempts.to_string(),
+            l.tries.to_string(),
             failed,
             if l.failed == 0 {
                 String::new()
@@ -609,6 +603,7 @@ mod tests {
                 to: "n2".into(),
                 snr_db: 17.0,
                 attempts: 1100,
+                tries: 1100,
                 acked: 990,
                 frames: 1000,
                 failed: 10,
