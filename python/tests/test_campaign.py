@@ -288,6 +288,8 @@ def test_changed_plans_and_code_are_refused_unless_told(tmp_path: Path) -> None:
     other.code = "0123456789abcdef"  # type: ignore[attr-defined]
     with pytest.raises(LabError, match=r"the code .given then, 0123456789abcdef now. changed"):
         Campaign(plan(), Store(tmp_path / "r"), other).resume()
+    with pytest.raises(LabError, match="has the seed 1, and the plan 2"):
+        Campaign(plan("seed=2"), Store(tmp_path / "r"), fake).resume(accept_changes=True)
     Campaign(longer, Store(tmp_path / "r"), other).resume(accept_changes=True)
     manifest = Store(tmp_path / "r").manifest()
     assert manifest["code"] == ["0123456789abcdef", "given"]

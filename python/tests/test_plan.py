@@ -85,6 +85,18 @@ def test_copies_of_a_flow_count_from_zero() -> None:
     assert all("copies" not in f for f in flows)
 
 
+def test_a_flow_of_its_own_is_the_same_in_all_cells() -> None:
+    """Behind flows with copies, flow 2 would be a copy here and the newcomer there."""
+    text = BASE.replace('["goodput", "jain"]', '["goodput@2"]') + "others = [1, 3]\n"
+    more = '[[scenario.flow]]\nfrom = "n1"\nto = "n2"\nprotocol = "tcp-reno"\n'
+    copied = more + 'copies = "{others}"\n'
+    head, tail = text.split("[vary]")
+    plans.parse(f"{head}{more}{copied}[vary]{tail}")
+    mixed = f"{head}{copied}{more}[vary]{tail}".replace("@2", "@3")
+    with pytest.raises(PlanError, match=r"it is another \[\[scenario\.flow\]\]'s"):
+        plans.parse(mixed)
+
+
 def test_cells_can_be_left_out() -> None:
     plan = plans.parse(BASE.replace("metrics", 'skip = [{ hops = "2..3" }]\nmetrics'))
     assert {c.labels["hops"] for c in plan.cells} == {1}

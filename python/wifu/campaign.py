@@ -246,6 +246,11 @@ class Campaign:
         self._check()
         self._created = manifest["created"]
         self._notes = list(manifest.get("notes", []))
+        if (before := manifest.get("seed", self.plan.seed)) != self.plan.seed:
+            raise LabError(
+                f"{self.store.folder} has the seed {before}, and the plan {self.plan.seed}: runs "
+                "of the same number would be no pairs. Start afresh with `run -o`"
+            )
         changes = []
         if manifest["plan_sha256"] != self.plan.sha256:
             changes.append("the plan")

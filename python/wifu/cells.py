@@ -44,6 +44,8 @@ class Cell:
     name: str
     labels: Mapping[str, Label]
     scenario: Mapping[str, Value]
+    entries: tuple[int, ...] = ()
+    """Of each flow the number of the `[[scenario.flow]]` that it is of, or is a copy of."""
 
     @property
     def key(self) -> str:
@@ -127,14 +129,14 @@ def all_cells(
         labels = {name: level.label for name, level in chosen.items()}
         if any(_skipped(rule, labels) for rule in skip):
             continue
-        made = _scenario(scenario, chosen)
+        made, entries = _scenario(scenario, chosen)
         if compositions:
             made["compositions"] = compositions
         name = _slug(labels.values()) or "only"
         if name in names:
             name = f"{name}-{digest(made)[:6]}"
         names.add(name)
-        yield Cell(index, name, labels, made)
+        yield Cell(index, name, labels, made, entries)
         index += 1
 
 
@@ -199,24 +201,29 @@ def _skipped(rule: Mapping[str, Value], labels: Mapping[str, Label]) -> bool:
     return all(fits(name, wanted) for name, wanted in rule.items())
 
 
-def _scenario(base: Mapping[str, Value], chosen: Mapping[str, Level]) -> dict[str, Value]:
+def _scenario(
+    base: Mapping[str, Value], chosen: Mapping[str, Level]
+) -> tuple[dict[str, Value], tuple[int, ...]]:
     tree: dict[str, Value] = copy.deepcopy(dict(base))
     for level in chosen.values():
         for path, value in level.paths.items():
             set_path(tree, path, value)
     names: dict[str, Value] = {name: level.value for name, level in chosen.items()}
+    entries: tuple[int, ...] = ()
     try:
         flows = tree.pop("flow", None)
         out: dict[str, Value] = values.fill(tree, names)
         if flows is not None and not isinstance(flows, list):
             raise PlanError("is a list: write [[scenario.flow]]", "scenario.flow")
         if flows is not None:
-            out["flow"] = [f for flow in flows for f in _copies(flow, names)]
+            copies = [list(_copies(flow, names)) for flow in flows]
+            out["flow"] = [f for each in copies for f in each]
+            entries = tuple(n for n, each in enumerate(copies, 1) for _ in each)
     except PlanError:
         raise
     except LabError as e:
         raise PlanError(str(e), "scenario") from None
-    return out
+    return out, entries
 
 
 def _copies(flow: Mapping[str, Value], names: Mapping[str, Value]) -> Iterator[dict[str, Value]]:

@@ -215,6 +215,12 @@ class Tables:
                 count = len(cell.scenario.get("flow", [])) if "flow" in cell.scenario else 1
                 if flow > count:
                     raise PlanError(f"{name}: cell {cell.name} has {count} flows", key)
+            if flow and len({c.entries[flow - 1] for c in cells if c.entries}) > 1:
+                raise PlanError(
+                    f"{name}: with other numbers of copies it is another [[scenario.flow]]'s. Put "
+                    "flows with copies behind it",
+                    key,
+                )
 
     def _figures(self, axes: Sequence[str], pair: str | None) -> tuple[Mapping[str, Any], ...]:
         figures = self._get("figure", list, [])
