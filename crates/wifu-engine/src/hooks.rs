@@ -178,6 +178,7 @@ fn example(index: usize) -> Signal {
         }),
         Signal::Ended(None),
         Signal::Undone,
+        Signal::Expired(Seq(0)),
     ];
     plain[index]
 }

@@ -345,6 +345,7 @@ fn plausible(name: &str, bench: &Bench, rng: &mut Rng) -> Option<Signal> {
             ack_bytes: 40,
         }),
         "returned" => Signal::Returned(b.tx.una),
+        "expired" => Signal::Expired(b.tx.una),
         "status" => Signal::Status(Status {
             number: b.tx.una,
             class: Class::Data,
