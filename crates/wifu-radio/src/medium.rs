@@ -455,11 +455,9 @@ fn missed(signal: &mut Signal, node: u16, why: Why, other: u16, run: &mut Run) {
 
 /// A frame was decoded.
 #[inline]
-fn decoded(signal: &mut Signal, link: &Link, run: &mut Run) {
+fn decoded(signal: &Signal, link: &Link, run: &mut Run) {
     let mine = signal.to == link.to;
-    if mine {
-        signal.miss = Why::None;
-    }
+    debug_assert!(!mine || signal.miss == Why::None, "it was followed");
     if run.tracing && (mine || signal.to == NOBODY) {
         run.record(Record {
             mode: signal.mode.0,
@@ -508,23 +506,44 @@ mod tests {
             vec![first, nan, second],
             vec![nan, second, nan],
         ];
+        built(&RadioConfig::default(), &snr)
+    }
+
+    /// Stations that hear each other at these SNRs, dB.
+    fn built(radio: &RadioConfig, snr: &[Vec<f64>]) -> (Medium, Run) {
         let phy = Phy::new(Standard::A, false);
-        let plan = Plan::from_snr(phy, &RadioConfig::default(), &snr);
+        let plan = Plan::from_snr(phy, radio, snr);
         let rng = Rng::new(1);
-        (Medium::new(&plan, &rng), Run::new(3, &rng))
+        (Medium::new(&plan, &rng), Run::new(snr.len(), &rng))
     }
 
     /// A frame to station 1 begins: its number, its end, whether carrier sense turns busy there.
     fn begin(m: &mut Medium, run: &mut Run, node: usize) -> (u32, Time, bool) {
         let mode = m.phy.base();
-        m.put(node, Signal::new(FrameKind::Data, 1, mode, 100));
+        begin_at(m, run, node, mode)
+    }
+
+    /// The same at this rate.
+    fn begin_at(m: &mut Medium, run: &mut Run, node: usize, mode: Mode) -> (u32, Time, bool) {
+        begin_frame(m, run, node, Signal::new(FrameKind::Data, 1, mode, 100))
+    }
+
+    /// The same of any frame.
+    fn begin_frame(
+        m: &mut Medium,
+        run: &mut Run,
+        node: usize,
+        signal: Signal,
+    ) -> (u32, Time, bool) {
+        let to = signal.to;
+        m.put(node, signal);
         let number = m.take_put().expect("it was put");
         let begun = m.begin(number, run);
         assert!(begun.busy && m.at(node).sensing(), "who sends senses");
         let (links, target) = m.open(number, run.now);
         let busy = links
             .iter()
-            .filter(|l| m.arrive(l, number, true, run))
+            .filter(|l| m.arrive(l, number, l.to == to, run))
             .count();
         m.close(number, links, target);
         (number, begun.end, busy == 1)
@@ -556,12 +575,14 @@ mod tests {
     #[test]
     fn what_is_not_sensed_is_neither_followed_nor_reported() {
         let (mut m, mut run) = medium(3.0, 20.0); // carrier sense is at 4 dB
+        run.tracing = true;
         let (number, at, busy) = begin(&mut m, &mut run, 0);
         assert!(!busy && m.at(1).lock.is_none() && !m.at(1).sensing());
         run.now = at;
         let left = end(&mut m, &mut run, number);
         assert!(!left.followed && !left.right && !left.idle);
         assert_eq!(m.at(1).lost[Why::Weak as usize], 1);
+        assert_eq!(losses(&run), [(0, Why::Weak, NOBODY)]);
     }
 
     #[test]
@@ -583,6 +604,7 @@ mod tests {
             (lost[Why::Captured as usize], lost.iter().sum::<u64>()),
             (1, 1)
         );
+        assert!(run.trace.is_empty(), "nobody asked for records");
     }
 
     /// What was recorded of this kind: where, whose, and the record.
@@ -640,12 +662,196 @@ mod tests {
         assert!(!end(&mut m, &mut run, first).right);
         run.now = second_end;
         end(&mut m, &mut run, second);
-        let whys: Vec<_> = of(&run, What::Lost)
-            .iter()
-            .map(|r| (r.peer, r.why, r.other))
-            .collect();
-        assert_eq!(whys, [(0, Why::Collision, 2), (2, Why::Locked, 0)]);
+        assert_eq!(losses(&run), [(0, Why::Collision, 2), (2, Why::Locked, 0)]);
         assert!(of(&run, What::Captured).is_empty() && of(&run, What::Received).is_empty());
+    }
+
+    /// Peer, reason and third station of what was lost.
+    fn losses(run: &Run) -> Vec<(u16, Why, u16)> {
+        let lost = of(run, What::Lost);
+        lost.iter().map(|r| (r.peer, r.why, r.other)).collect()
+    }
+
+    #[test]
+    fn noise_and_what_is_no_802_11_are_blamed_and_no_station() {
+        // 8 dB are too few for the highest rate; for the lowest, with something beside it.
+        for jam in [false, true] {
+            let (mut m, mut run) = medium(8.0, 20.0);
+            run.tracing = true;
+            let modes = m.phy.modes();
+            let mode = if jam { modes[0] } else { modes[7] };
+            let (number, over, _) = begin_at(&mut m, &mut run, 0, mode);
+            if jam {
+                let power = m.at(1).noise.dbm() + 15.0;
+                m.interfere(1, Power::from_dbm(power), true, Time(20_000));
+            }
+            run.now = over;
+            let left = end(&mut m, &mut run, number);
+            assert!(left.followed && !left.right);
+            let why = if jam { Why::Interference } else { Why::Noise };
+            assert_eq!(losses(&run), [(0, why, NOBODY)]);
+            assert_eq!(m.at(1).lost[why as usize], 1);
+            let received = m.links(0).next().map(|l| (l.2.attempts, l.2.decoded));
+            assert_eq!(received, Some((1, 0)));
+        }
+    }
+
+    /// Station 1 follows a frame of station 0 at 20 dB. At 20 us and at 30 us something begins
+    /// beside it at these SNRs, of a station or no 802.11: who is blamed.
+    fn blamed(first: (Option<usize>, f64), second: (Option<usize>, f64)) -> (Why, u16) {
+        let nan = f64::NAN;
+        let db = |n| {
+            let all = [first, second].into_iter();
+            let mine = all.filter(|(who, _)| *who == Some(n)).map(|(_, db)| db);
+            mine.last().unwrap_or(nan)
+        };
+        let snr = [
+            vec![nan, 20.0, nan, nan],
+            vec![20.0, nan, nan, nan],
+            vec![nan, db(2), nan, nan],
+            vec![nan, db(3), nan, nan],
+        ];
+        let (mut m, mut run) = built(&RadioConfig::default(), &snr);
+        run.tracing = true;
+        let (number, over, _) = begin(&mut m, &mut run, 0);
+        for (at, (who, db)) in [(Time(20_000), first), (Time(30_000), second)] {
+            run.now = at;
+            match who {
+                Some(node) => {
+                    begin(&mut m, &mut run, node);
+                }
+                None => {
+                    let power = Power::from_dbm(m.at(1).noise.dbm() + db);
+                    m.interfere(1, power, true, at);
+                }
+            }
+        }
+        run.now = over;
+        assert!(!end(&mut m, &mut run, number).right);
+        let [(0, why, other)] = losses(&run)[..] else {
+            panic!("the frame of station 0 is lost");
+        };
+        (why, other)
+    }
+
+    #[test]
+    fn of_several_interferers_the_strongest_is_blamed_whatever_it_is() {
+        let hit = |by| (Why::Collision, by);
+        assert_eq!(blamed((Some(2), 19.0), (Some(3), 18.0)), hit(2));
+        assert_eq!(blamed((Some(2), 18.0), (Some(3), 19.0)), hit(3));
+        assert_eq!(
+            blamed((Some(2), 19.0), (Some(3), 19.0)),
+            hit(2),
+            "the first"
+        );
+        assert_eq!(blamed((Some(2), 19.0), (None, 18.0)), hit(2));
+        assert_eq!(blamed((None, 18.0), (Some(3), 19.0)), hit(3));
+        let jammed = (Why::Interference, NOBODY);
+        assert_eq!(blamed((Some(2), 18.0), (None, 19.0)), jammed);
+        assert_eq!(blamed((None, 19.0), (Some(3), 18.0)), jammed);
+    }
+
+    #[test]
+    fn records_of_what_was_let_go_say_what_kind_of_frame_it_was() {
+        let (mut m, mut run) = medium(20.0, 32.0);
+        run.tracing = true;
+        let rts = Signal::new(FrameKind::Rts, 1, m.phy.base(), 20);
+        begin_frame(&mut m, &mut run, 0, rts);
+        run.now = Time(20_000);
+        begin(&mut m, &mut run, 2);
+        let captured = of(&run, What::Captured);
+        assert_eq!((captured.len(), captured[0].kind), (1, FrameKind::Rts));
+    }
+
+    #[test]
+    fn transmissions_are_shown_to_who_watches_and_recorded_for_who_traces() {
+        for (watching, tracing) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (mut m, mut run) = medium(20.0, 20.0);
+            (run.watching, run.tracing) = (watching, tracing);
+            begin(&mut m, &mut run, 0);
+            let shown = (run.aired.len(), of(&run, What::Sent).len());
+            assert_eq!(shown, (usize::from(watching), usize::from(tracing)));
+        }
+    }
+
+    #[test]
+    fn what_is_not_detected_is_weak_whatever_the_receiver_does() {
+        // It follows another frame, or transmits itself.
+        for sends in [false, true] {
+            let (mut m, mut run) = medium(20.0, 3.0);
+            run.tracing = true;
+            if sends {
+                let own = Signal::new(FrameKind::Data, 0, m.phy.base(), 400);
+                begin_frame(&mut m, &mut run, 1, own);
+            } else {
+                begin(&mut m, &mut run, 0);
+            }
+            run.now = Time(30_000);
+            let (number, over, _) = begin(&mut m, &mut run, 2);
+            run.now = over;
+            end(&mut m, &mut run, number);
+            assert_eq!(losses(&run), [(2, Why::Weak, NOBODY)], "{sends}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_detected_is_not_drowned_by_anything() {
+        let mut radio = RadioConfig::default();
+        radio.detect_dbm = Some(radio.noise_dbm + 12.0);
+        let nan = f64::NAN;
+        let (mut m, mut run) = built(&radio, &[vec![nan, 8.0], vec![8.0, nan]]);
+        run.tracing = true;
+        m.interfere(1, Power::from_dbm(radio.noise_dbm + 9.0), true, run.now);
+        let (number, over, _) = begin(&mut m, &mut run, 0);
+        run.now = over;
+        end(&mut m, &mut run, number);
+        assert_eq!(losses(&run), [(0, Why::Weak, NOBODY)]);
+    }
+
+    #[test]
+    fn a_frame_whose_preamble_outlasts_the_receivers_own_transmission_is_received() {
+        // Station 2 does not hear station 1.
+        let nan = f64::NAN;
+        let snr = [
+            vec![nan, nan, nan],
+            vec![20.0, nan, nan],
+            vec![nan, 20.0, nan],
+        ];
+        let (mut m, mut run) = built(&RadioConfig::default(), &snr);
+        let own = Signal::new(FrameKind::Data, 0, m.phy.base(), 100);
+        let (sent, over, _) = begin_frame(&mut m, &mut run, 1, own);
+        run.now = Time(over.0 - 10_000);
+        let (number, last, _) = begin(&mut m, &mut run, 2);
+        assert!(m.at(1).lock.is_none());
+        run.now = over;
+        let (signal, links) = m.end(sent);
+        m.leave(&links[0], sent, &signal, &mut run);
+        m.finish(sent, &signal, links, &mut run);
+        assert_eq!(m.at(1).lock.map(|l| l.signal), Some(number));
+        run.now = last;
+        assert!(end(&mut m, &mut run, number).right);
+        let account = m.links(2).next().map(|l| (l.2.attempts, l.2.decoded));
+        assert_eq!((account, m.at(1).lost), (Some((1, 1)), [0; 8]));
+    }
+
+    #[test]
+    fn what_others_miss_of_a_frame_is_no_loss_of_its_receiver() {
+        // Station 2 follows a frame of 3, station 4 hears too little of 0: both after 1, in order.
+        let nan = f64::NAN;
+        let mut snr = vec![vec![nan; 5]; 5];
+        (snr[0][1], snr[0][2], snr[0][4], snr[3][2]) = (20.0, 20.0, 3.0, 20.0);
+        let (mut m, mut run) = built(&RadioConfig::default(), &snr);
+        run.tracing = true;
+        let other = Signal::new(FrameKind::Data, 2, m.phy.base(), 400);
+        begin_frame(&mut m, &mut run, 3, other);
+        run.now = Time(30_000);
+        let (number, over, _) = begin(&mut m, &mut run, 0);
+        run.now = over;
+        assert!(end(&mut m, &mut run, number).right);
+        assert_eq!(losses(&run), []);
+        // Received by the one for whom it is, and so it is recorded.
+        let received = of(&run, What::Received);
+        assert_eq!((received.len(), received[0].node), (1, 1));
     }
 
     #[test]
@@ -666,11 +872,10 @@ mod tests {
         assert!(!end(&mut m, &mut run, first).followed);
         run.now = third_end;
         assert!(!end(&mut m, &mut run, third).followed);
-        let whys: Vec<_> = of(&run, What::Lost)
-            .iter()
-            .map(|r| (r.peer, r.why, r.other))
-            .collect();
-        assert_eq!(whys, [(0, Why::Transmitting, 1), (2, Why::Transmitting, 1)]);
+        assert_eq!(
+            losses(&run),
+            [(0, Why::Transmitting, 1), (2, Why::Transmitting, 1)]
+        );
         assert_eq!(m.at(1).lost[Why::Transmitting as usize], 2);
     }
 

@@ -214,7 +214,7 @@ mod tests {
     fn a_record_survives_the_round_trip_and_unknown_codes_are_refused() {
         let r = Record {
             time: Time(123_456_789_012),
-            frame: 7,
+            frame: 0x0403_0201,
             node: 3,
             peer: NOBODY,
             what: What::Lost,
@@ -224,9 +224,9 @@ mod tests {
             bytes: 1536,
             signal: -8_150,
             other: 5,
-            kind: FrameKind::Data,
+            kind: FrameKind::Cts,
             flags: 1,
-            value: 99,
+            value: 0x0D0C_0B0A,
         };
         let b = r.encode();
         assert_eq!(Record::decode(&b), Some(r));

@@ -311,4 +311,101 @@ mod tests {
             );
         }
     }
+
+    /// Signals of the stations 7, 8 and 9.
+    fn signals() -> [Signal; 3] {
+        [7, 8, 9].map(|from| Signal {
+            from,
+            ..Signal::nobody()
+        })
+    }
+
+    /// It hears these signals, by number and dBm; and what is no 802.11, dBm.
+    fn hears(heard: &[(u32, f64)], jam: Option<f64>) -> Transceiver {
+        let mut t = transceiver();
+        for &(signal, dbm) in heard {
+            let power = Power::from_dbm(dbm);
+            t.total += power;
+            t.heard.push(Heard { signal, power });
+        }
+        if let Some(dbm) = jam {
+            t.jams(Power::from_dbm(dbm), true);
+        }
+        t
+    }
+
+    #[test]
+    fn what_drowns_a_frame_is_the_strongest_beside_it_unless_the_frame_is_too_weak() {
+        // Signal 0 is not followed: why, and for whom.
+        let drowner = |others: &[(u32, f64)], jam| {
+            let heard = [&[(0, -75.0)], others].concat();
+            hears(&heard, jam).drowner(&signals(), 0, Power::from_dbm(-75.0))
+        };
+        let interference = (Why::Interference, NOBODY);
+        assert_eq!(drowner(&[(1, -74.0), (2, -72.0)], None), (Why::Weak, 9));
+        assert_eq!(drowner(&[(1, -72.0), (2, -74.0)], None), (Why::Weak, 8));
+        for (jam, expected) in [
+            (-73.0, (Why::Weak, 8)),
+            (-72.0, (Why::Weak, 8)),
+            (-71.0, interference),
+        ] {
+            assert_eq!(drowner(&[(1, -72.0)], Some(jam)), expected, "{jam} dBm");
+        }
+        assert_eq!(drowner(&[], Some(-78.0)), interference);
+        // What is not detected may add up to too much.
+        assert_eq!(drowner(&[], None), (Why::Weak, NOBODY));
+        // 3 dB over the noise are too few with nothing beside them.
+        let t = hears(&[(1, -72.0)], Some(-71.0));
+        let weak = t.drowner(&signals(), 0, Power::from_dbm(-91.0));
+        assert_eq!(weak, (Why::Weak, NOBODY));
+    }
+
+    #[test]
+    fn who_follows_a_frame_knows_from_the_start_what_is_strongest_beside_it() {
+        let power = Power::from_dbm;
+        let worst = |others: &[(u32, f64)], jam| {
+            let heard = [&[(0, -60.0)], others].concat();
+            let mut t = hears(&heard, jam);
+            t.follow(&signals(), 0, power(-60.0), Time(5));
+            let lock = t.lock.expect("it follows");
+            assert_eq!(lock.interference, t.noise + t.total - power(-60.0));
+            (lock.worst, lock.worst_power, lock.jammed)
+        };
+        assert_eq!(worst(&[], None), (NOBODY, Power::ZERO, false));
+        let two = [(1, -75.0), (2, -70.0)];
+        assert_eq!(worst(&two, None), (9, power(-70.0), false));
+        for (jam, strongest, jammed) in [
+            (-76.0, -75.0, false),
+            (-75.0, -75.0, false),
+            (-70.0, -70.0, true),
+        ] {
+            let found = worst(&two[..1], Some(jam));
+            assert_eq!(found, (8, power(strongest), jammed), "{jam} dBm");
+        }
+        assert_eq!(worst(&[], Some(-70.0)), (NOBODY, power(-70.0), true));
+    }
+
+    #[test]
+    fn what_is_over_is_neither_heard_nor_power_on_the_air() {
+        let mut t = hears(&[(0, -70.0), (1, -71.0), (2, -72.0)], Some(-73.0));
+        let weak = Power::from_dbm(-85.0);
+        t.total += weak;
+        let jam = Power::from_dbm(-73.0);
+        assert_eq!(t.jam, jam);
+        // Signal 5 was never detected: one of the others being left, that one stays.
+        for (over, dbm, left) in [
+            (1, -71.0, &[0, 2][..]),
+            (0, -70.0, &[2]),
+            (5, -85.0, &[2]),
+            (2, -72.0, &[]),
+        ] {
+            t.fades(over, Power::from_dbm(dbm));
+            let mut heard: Vec<u32> = t.heard.iter().map(|h| h.signal).collect();
+            heard.sort_unstable();
+            assert_eq!(heard, left);
+        }
+        assert_eq!(t.total, jam);
+        t.jams(jam, false);
+        assert_eq!((t.total, t.jam), (Power::ZERO, Power::ZERO));
+    }
 }

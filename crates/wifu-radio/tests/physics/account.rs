@@ -4,8 +4,8 @@ use crate::bench::*;
 use crate::common::*;
 use wifu_radio::phy::{Phy, Standard};
 use wifu_radio::plan::{Plan, RadioConfig};
-use wifu_radio::trace::{FrameKind, What};
-use wifu_radio::{Event, Frame, Radio};
+use wifu_radio::trace::{FrameKind, NOBODY, Record, What, Why};
+use wifu_radio::{Counters, Event, Frame, LinkCounters, Radio};
 use wifu_wire::{Rng, Span};
 
 /// Eight stations in a row that vary, hidden from each other beyond two hops, with RTS for long
@@ -181,6 +181,293 @@ fn counters_and_records_tell_the_same() {
     assert_eq!(links.0, links.1 + sums.1);
     assert_eq!(links.1, sums.0);
     assert_eq!(links.2, sums.2);
+}
+
+/// An entry about packet 1 of one of two stations to the other, of which nothing is known but this.
+fn entry(at: f64, what: What, node: u16) -> Record {
+    Record {
+        time: us(at),
+        frame: 1,
+        node,
+        peer: 1 - node,
+        what,
+        mode: 0,
+        tries: 0,
+        why: Why::None,
+        bytes: 0,
+        signal: 0,
+        other: NOBODY,
+        kind: FrameKind::Data,
+        flags: 0,
+        value: 0,
+    }
+}
+
+/// Received power as records have it, from one station at another.
+fn hundredths(scene: &Scene, from: u16, to: u16) -> i16 {
+    let dbm = scene
+        .radio
+        .power_dbm(from, to)
+        .expect("they hear each other");
+    (dbm * 100.0) as i16
+}
+
+/// Nothing else was recorded.
+fn all_told(scene: &Scene, all: &[Record]) {
+    for (told, expected) in scene.trace.iter().zip(all) {
+        assert_eq!(told, expected);
+    }
+    assert_eq!(scene.trace.len(), all.len());
+}
+
+#[test]
+fn records_tell_all_of_a_packet_that_arrives() {
+    let mut radio = plain(24);
+    radio.rts_threshold = 500;
+    radio.control_rates = vec![mode_a(6)];
+    let (data, control) = (mode_a(24).0, mode_a(6).0);
+    // Station 2 hears both and is told nothing; what 3 hears is too weak.
+    let snr = [
+        vec![NONE, 30.0, 30.0, 3.0],
+        vec![25.0, NONE, 30.0, 3.0],
+        vec![NONE; 4],
+        vec![NONE; 4],
+    ];
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut scene = Scene::of(&snr, &radio, 1);
+        scene.send(us(1000.0), from, Some(to), 1500);
+        scene.until(secs(0.1));
+        let shown: Vec<_> = scene.aired.iter().map(|a| (a.from, a.to)).collect();
+        assert_eq!(shown, [(from, Some(to)), (to, Some(from))].repeat(2));
+        // One frame of the exchange: when it begins, for how long, who sends it, and what.
+        let frame = |at, took: f64, node, (kind, mode, bytes)| {
+            let own = |at, what, node| Record {
+                kind,
+                mode,
+                bytes,
+                ..entry(at, what, node)
+            };
+            let sent = Record {
+                value: (took * 1e3) as u32,
+                ..own(at, What::Sent, node)
+            };
+            let received = Record {
+                signal: hundredths(&scene, node, 1 - node),
+                ..own(at + took, What::Received, 1 - node)
+            };
+            [sent, received]
+        };
+        let done = |what, mode| Record {
+            mode,
+            tries: 1,
+            value: 724_000,
+            ..entry(1724.0, what, from)
+        };
+        let mut all = vec![Record {
+            bytes: 1500,
+            value: 1,
+            ..entry(1000.0, What::Queued, from)
+        }];
+        all.extend(frame(1000.0, 52.0, from, (FrameKind::Rts, control, 20)));
+        all.extend(frame(1068.0, 44.0, to, (FrameKind::Cts, control, 14)));
+        all.extend(frame(1128.0, 536.0, from, (FrameKind::Data, data, 1536)));
+        all.extend(frame(1680.0, 44.0, to, (FrameKind::Ack, control, 14)));
+        all.extend([done(What::Acknowledged, data), done(What::Reported, 0)]);
+        all_told(&scene, &all);
+        // All of it is in the accounts, and nothing else.
+        let busy = Span((52 + 44 + 536 + 44) * 1_000);
+        let sender = Counters {
+            queued: 1,
+            delivered: 1,
+            attempts: 1,
+            rts: 1,
+            airtime: Span((52 + 536) * 1_000),
+            busy,
+            ..Counters::default()
+        };
+        let receiver = Counters {
+            received: 1,
+            cts: 1,
+            acks: 1,
+            airtime: Span((44 + 44) * 1_000),
+            busy,
+            ..Counters::default()
+        };
+        let third = Counters {
+            overheard: 1,
+            busy,
+            ..Counters::default()
+        };
+        let told = [from, to, 2, 3].map(|node| scene.radio.counters(node));
+        assert_eq!(told, [sender, receiver, third, Counters::default()]);
+        let link = LinkCounters {
+            frames: 1,
+            attempts: 1,
+            decoded: 1,
+            acked: 1,
+            ..LinkCounters::default()
+        };
+        let beside = LinkCounters {
+            overheard: 1,
+            overheard_frames: 1,
+            ..LinkCounters::default()
+        };
+        let links: Vec<_> = scene.radio.links(from).map(|(n, _, l)| (n, *l)).collect();
+        let none = LinkCounters::default();
+        assert_eq!(links, [(to, link), (2, beside), (3, none)]);
+        assert!(scene.radio.links(to).all(|(.., l)| *l == none));
+    }
+}
+
+#[test]
+fn records_tell_all_of_a_packet_that_nobody_hears() {
+    let mut radio = plain(24);
+    radio.attempts = 2;
+    let mode = mode_a(24).0;
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut scene = Scene::of(&[vec![NONE, NONE], vec![NONE, NONE]], &radio, 1);
+        scene.send(us(1000.0), from, Some(to), 1500);
+        scene.until(secs(0.1));
+        let slots = scene.records(from, What::Deferred)[0].value;
+        let again = 1536.0 + 94.0 + 9.0 * f64::from(slots);
+        let attempt = |at: f64, flags| {
+            let frame = |at, what, node| Record {
+                mode,
+                bytes: 1536,
+                flags,
+                ..entry(at, what, node)
+            };
+            let sent = Record {
+                value: 536_000,
+                ..frame(at, What::Sent, from)
+            };
+            let lost = Record {
+                why: Why::Weak,
+                ..frame(at + 536.0, What::Lost, to)
+            };
+            let failed = Record {
+                mode,
+                tries: 1 + flags,
+                ..entry(at + 586.0, What::Failed, from)
+            };
+            [sent, lost, failed]
+        };
+        let over = |what, mode| Record {
+            mode,
+            tries: 2,
+            value: ((again - 1000.0 + 586.0) * 1e3) as u32,
+            ..entry(again + 586.0, what, from)
+        };
+        let mut all = vec![Record {
+            bytes: 1500,
+            value: 1,
+            ..entry(1000.0, What::Queued, from)
+        }];
+        all.extend(attempt(1000.0, 0));
+        // What is drawn is drawn for the attempt to come.
+        all.push(Record {
+            tries: 2,
+            value: slots,
+            ..entry(1586.0, What::Deferred, from)
+        });
+        all.extend(attempt(again, 1));
+        all.extend([over(What::Dropped, mode), over(What::Reported, 0)]);
+        all_told(&scene, &all);
+        let air = Span(2 * 536_000);
+        let sender = Counters {
+            queued: 1,
+            failed: 1,
+            attempts: 2,
+            retries: 1,
+            airtime: air,
+            busy: air,
+            ..Counters::default()
+        };
+        assert_eq!(scene.radio.counters(from), sender);
+        let mut receiver = Counters::default();
+        receiver.lost[Why::Weak as usize] = 2;
+        assert_eq!(scene.radio.counters(to), receiver);
+    }
+}
+
+#[test]
+fn records_of_a_broadcast_name_nobody_it_is_for() {
+    let radio = RadioConfig {
+        broadcast_rate: mode_a(6),
+        ..plain(24)
+    };
+    let mut scene = Scene::of(&line(3, |_| 30.0), &radio, 1);
+    scene.send(us(1000.0), 0, None, 100);
+    scene.until(secs(0.1));
+    let told: Vec<_> = scene
+        .trace
+        .iter()
+        .map(|r| (r.what, r.node, r.peer))
+        .collect();
+    let expected = [
+        (What::Queued, 0, NOBODY),
+        (What::Sent, 0, NOBODY),
+        (What::Received, 1, 0),
+        (What::Received, 2, 0),
+        (What::Acknowledged, 0, NOBODY),
+        (What::Reported, 0, NOBODY),
+    ];
+    assert_eq!(told, expected);
+    assert!(scene.trace.iter().all(|r| r.other == NOBODY));
+    assert_eq!(scene.aired[0].to, None);
+    // It is an attempt of the station, and of no link.
+    assert_eq!(scene.radio.counters(0).attempts, 1);
+    assert!(
+        scene
+            .radio
+            .links(0)
+            .all(|(.., l)| *l == LinkCounters::default())
+    );
+}
+
+#[test]
+fn records_tell_of_copies_and_of_what_found_the_queue_full() {
+    // The way back is closed.
+    let radio = RadioConfig {
+        attempts: 2,
+        queue: 1,
+        ring: 1,
+        ..plain(24)
+    };
+    let mut scene = Scene::of(&[vec![NONE, 30.0], vec![NONE, NONE]], &radio, 1);
+    for _ in 0..3 {
+        scene.send(us(1000.0), 0, Some(1), 1500);
+    }
+    scene.until(secs(0.1));
+    let handed = |frame, what, value| Record {
+        frame,
+        bytes: 1500,
+        value,
+        ..entry(1000.0, what, 0)
+    };
+    assert_eq!(
+        scene.records(0, What::Queued),
+        [handed(1, What::Queued, 1), handed(2, What::Queued, 2)]
+    );
+    let c = scene.radio.counters(0);
+    assert_eq!((c.queued, c.refused), (2, 1));
+    assert_eq!(
+        scene.records(0, What::Refused),
+        [handed(3, What::Refused, 2)]
+    );
+    let received = scene.records(1, What::Received);
+    let told: Vec<_> = received.iter().map(|r| (r.frame, r.flags)).collect();
+    assert_eq!(told, [(1, 0), (1, 1), (2, 0), (2, 1)]);
+    // The second of each two is a copy, as soon as it is there.
+    let copy = |frame, time| Record {
+        frame,
+        time,
+        ..entry(0.0, What::Duplicate, 1)
+    };
+    assert_eq!(
+        scene.records(1, What::Duplicate),
+        [copy(1, received[1].time), copy(2, received[3].time)]
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::bench::*;
 use crate::common::*;
+use wifu_radio::discipline::{CodelParams, Discipline, PacketClass, Put};
 use wifu_radio::phy::{Phy, Standard};
 use wifu_radio::plan::{Plan, RadioConfig, RateControl};
 use wifu_radio::{Event, Frame, Radio};
@@ -163,4 +164,135 @@ fn minstrel_follows_a_link_that_gets_worse() {
     assert!(before > 20.0, "{before}");
     let best = goodput(9.0, &plain(12)).max(goodput(9.0, &plain(9)));
     assert!(after > 0.7 * best, "{after} of {best}");
+}
+
+/// Two stations that hear each other.
+fn pair(config: &RadioConfig) -> Radio {
+    let phy = Phy::new(Standard::A, false);
+    let plan = Plan::from_snr(phy, config, &beads(2, 30.0));
+    Radio::new(&plan, &Rng::new(1))
+}
+
+/// A packet of 1 for 0.
+fn put(radio: &mut Radio, cookie: u32, ect: bool) -> Put {
+    let class = PacketClass {
+        ect,
+        ..PacketClass::default()
+    };
+    let frame = Frame {
+        to: Some(0),
+        bytes: 1500,
+        cookie,
+    };
+    radio.put(us(1000.0), 1, frame, class)
+}
+
+/// All that the nodes learn until nothing happens any more.
+fn events(radio: &mut Radio) -> Vec<Event> {
+    let mut all = Vec::new();
+    loop {
+        all.extend(core::iter::from_fn(|| radio.poll_event()));
+        let next = radio.poll_timeout();
+        if next == Time::NEVER {
+            return all;
+        }
+        radio.handle_timeout(next);
+    }
+}
+
+/// Cookies of the packets for 0 that were reported without an attempt.
+fn untried(events: &[Event]) -> Vec<u32> {
+    let pick = |e: &Event| match *e {
+        Event::Done {
+            node: 1,
+            to: Some(0),
+            cookie,
+            delivered: false,
+            tries: 0,
+            ..
+        } => Some(cookie),
+        _ => None,
+    };
+    events.iter().filter_map(pick).collect()
+}
+
+#[test]
+fn what_a_discipline_marks_and_drops_is_counted_apart_from_what_finds_the_queue_full() {
+    let config = RadioConfig {
+        queue: 4,
+        ring: 1,
+        discipline: Some(Discipline::Step(1)),
+        ..plain(24)
+    };
+    let mut radio = pair(&config);
+    // One in the ring; then the queue fills, which signals with two in it.
+    let ect = [false, false, false, false, true, true, true];
+    let became: Vec<Put> = ect
+        .into_iter()
+        .zip(0..)
+        .map(|(e, n)| put(&mut radio, n, e))
+        .collect();
+    let (taken, marked) = (Put::Taken, Put::Marked);
+    assert_eq!(
+        became,
+        [taken, taken, taken, Put::Early, marked, marked, Put::Full]
+    );
+    let c = radio.counters(1);
+    assert_eq!((c.queued, c.early, c.marked, c.refused), (5, 1, 2, 1));
+    assert_eq!((c.waited, c.ring), (4, 1));
+}
+
+#[test]
+fn what_a_discipline_does_as_packets_leave_is_told_and_counted() {
+    let config = RadioConfig {
+        queue: 100,
+        ring: 1,
+        discipline: Some(Discipline::Codel(CodelParams {
+            target: Span(1_000),
+            interval: Span::MILLI,
+        })),
+        ..plain(24)
+    };
+    let mut radio = pair(&config);
+    for cookie in 0..80 {
+        assert_eq!(put(&mut radio, cookie, cookie >= 40), Put::Taken);
+    }
+    let events = events(&mut radio);
+    let marked: Vec<u32> = events
+        .iter()
+        .filter_map(|e| match *e {
+            Event::Marked { node: 1, cookie } => Some(cookie),
+            _ => None,
+        })
+        .collect();
+    let dropped = untried(&events);
+    // Of those that do not understand marks some are dropped, the others are marked.
+    assert!(
+        marked.len() > 2 && marked.iter().all(|c| *c >= 40),
+        "{marked:?}"
+    );
+    assert!(
+        dropped.len() > 2 && dropped.iter().all(|c| *c < 40),
+        "{dropped:?}"
+    );
+    let c = radio.counters(1);
+    assert_eq!(
+        (c.marked, c.early),
+        (marked.len() as u64, dropped.len() as u64)
+    );
+    assert_eq!((c.queued, c.delivered), (80, 80 - c.early));
+}
+
+#[test]
+fn what_is_lost_as_a_radio_starts_anew_is_reported_and_counted_as_failed() {
+    let mut radio = pair(&plain(24));
+    for cookie in 0..3 {
+        assert_eq!(put(&mut radio, cookie, false), Put::Taken);
+    }
+    radio.restart(us(1100.0), 1);
+    assert_eq!(radio.counters(1).failed, 2);
+    assert_eq!(untried(&events(&mut radio)), [1, 2]);
+    // The first was in the hardware.
+    let c = radio.counters(1);
+    assert_eq!((c.queued, c.delivered, c.failed), (3, 1, 2));
 }
