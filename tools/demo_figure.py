@@ -51,7 +51,7 @@ def draw(results: Sequence[Transfer], path: Path, rate_mbit: float, queue: int) 
     """Write the picture; `queue` is how many octets the link's holds."""
     count = len(results)
     figure, axes = plt.subplots(
-        count, 2, figsize=(11, 1.5 * count + 0.9), sharex=True, sharey="col", squeeze=False
+        count, 2, figsize=(11, 1.6 * count + 0.9), sharex=True, sharey="col", squeeze=False
     )
     highest, fastest = 0.0, rate_mbit
     for (left, right), result in zip(axes, results, strict=True):
@@ -61,7 +61,8 @@ def draw(results: Sequence[Transfer], path: Path, rate_mbit: float, queue: int) 
         left.axhline(rate_mbit, color=GREY, linewidth=0.7, linestyle=":")
         again = "?" if result.retransmissions is None else result.retransmissions
         label = f"{result.protocol}: mean {result.goodput_mbit:.1f} Mb/s, {again} retransmitted"
-        left.annotate(label, (0.985, 0.08), xycoords="axes fraction", ha="right", fontsize=9)
+        # Above the panel, where no line passes through it.
+        left.annotate(label, (0.0, 1.04), xycoords="axes fraction", fontsize=9)
         known = [s for s in result.samples if s.cwnd is not None]
         times = [s.time_s for s in known]
         right.plot(times, [(s.cwnd or 0) / 1e3 for s in known], color=ORANGE, linewidth=1.2)
@@ -74,13 +75,14 @@ def draw(results: Sequence[Transfer], path: Path, rate_mbit: float, queue: int) 
         for axis in (left, right):
             axis.grid(alpha=0.25)
             axis.spines[["top", "right"]].set_visible(False)
+    axes[0][0].set_xlim(left=0)
     axes[0][0].set_ylim(0, fastest * 1.1)
     axes[0][1].set_ylim(0, max(highest, queue / 1e3) * 1.1)
     axes[0][0].set_title(
-        f"arriving at curl, Mb/s (mean of {WINDOW_S:g} s; dotted: the link)", fontsize=10
+        f"arriving at curl, Mb/s (mean of {WINDOW_S:g} s; dotted: the link)", fontsize=10, pad=22
     )
     axes[0][1].set_title(
-        "cwnd of the sender, kB (dashed: ssthresh; dotted: the queue)", fontsize=10
+        "cwnd of the sender, kB (dashed: ssthresh; dotted: the queue)", fontsize=10, pad=22
     )
     for axis in axes[-1]:
         axis.set_xlabel("time, s")

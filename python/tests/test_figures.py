@@ -138,6 +138,24 @@ def test_words_stay_inside_a_narrow_figure(
     assert not outside
 
 
+@pytest.mark.parametrize("columns", [None, 1, 2])
+def test_the_scale_of_a_map_is_named_by_whole_words(
+    results: wifu.Results, columns: int | None
+) -> None:
+    from wifu.figures import style
+
+    wide = {} if columns is None else {"columns": columns}
+    figure, _ = drawn(results, kind="map", **wide)
+    style.fold(figure)
+    figure.draw_without_rendering()
+    label = figure.axes[-1].get_xlabel() or figure.axes[-1].get_ylabel()
+    assert label.split() == ["attempts", "acknowledged"]
+    mesh = figure.axes[0]
+    whole = mesh.get_window_extent()
+    boxes = [text.get_window_extent() for text in mesh.texts]
+    assert boxes and all(whole.x0 < box.x0 and box.x1 < whole.x1 for box in boxes)
+
+
 def test_all_figures_of_a_report_take_a_width(results: wifu.Results) -> None:
     every = [d for d in figures.draw_all(results, columns=1) if isinstance(d, figures.Drawn)]
     assert every and all('width="252pt"' in d.svg.read_text() for d in every)

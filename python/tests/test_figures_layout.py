@@ -168,6 +168,32 @@ def test_a_waterfall_names_its_scale_once_in_a_column(many: wifu.Results) -> Non
         assert both is None or min(both.width, both.height) < 2, "panels keep apart"
 
 
+@pytest.mark.parametrize("columns", [None, 1, 2])
+def test_numbers_in_a_waterfall_stay_in_their_panels(
+    many: wifu.Results, columns: int | None
+) -> None:
+    figure, _ = folded(many, kind="waterfall", **({} if columns is None else {"columns": columns}))
+    for axis in (a for a in figure.axes if a.get_visible()):
+        assert numbers(axis)
+        assert max(box(text).x1 for text in numbers(axis)) <= box(axis).x1 + 1
+
+
+def test_the_number_on_a_bar_stands_above_what_was_published(two: wifu.Results) -> None:
+    means = {
+        c.labels["hops"]: two.interval("goodput", c) for c in two.cells({"protocol": "tcp-reno"})
+    }
+    tops = {str(k): (i.high if i.known else i.estimate) / 1e6 for k, i in means.items()}
+    for share in (0.98, 1.0, 1.03, 1.06):
+        published = {"tcp-reno": {k: [0.9 * v, share * v] for k, v in tops.items()}}
+        figure, _ = folded(two, kind="bars", x="hops", published=published)
+        axis = figure.axes[0]
+        (marks,) = [line for line in axis.get_lines() if line.get_marker() == "D"]
+        half = marks.get_markersize() * 0.71 * figure.dpi / 72
+        for x, y in axis.transData.transform(np.column_stack(marks.get_data())):
+            mark = Bbox.from_extents(x - half, y - half, x + half, y + half)
+            assert all(Bbox.intersection(box(text), mark) is None for text in numbers(axis))
+
+
 def test_what_fits_no_page_is_told(tmp_path: Path) -> None:
     text = TEXT.replace("hops = [1, 3]", "hops = '1..24'")
     found = made(tmp_path, text, ["tcp-reno", "tcp-newreno"])
@@ -201,6 +227,72 @@ def test_many_distributions_are_told_apart_in_grey(many: wifu.Results) -> None:
         # What `get_linestyle` says of dashes does not tell them apart.
         looks = [(v.get_marker(), str(vars(v)["_unscaled_dash_pattern"])) for v in axis.get_lines()]
         assert len(looks) == len(set(looks)) == len(NAMES)
+
+
+def test_distributions_that_lie_on_each_other_are_all_seen(
+    two: wifu.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(two, "flows", two.flows.assign(goodput_bps=1e6 * (1 + two.flows["run"])))
+    for columns in (None, 1):
+        figure, _ = drawn(two, kind="cdf", **({} if columns is None else {"columns": columns}))
+        for axis in figure.axes:
+            lines = [np.column_stack(line.get_data()) for line in axis.get_lines()]
+            at = [{tuple(xy[k]) for k in line.get_markevery()} for line, xy in
+                  zip(axis.get_lines(), lines, strict=True)]  # fmt: skip
+            assert len(at) == 2 and all(len(points) == 4 for points in at)
+            assert not at[0] & at[1], "no shape hides another's"
+            for xy in lines:
+                assert (np.diff(xy, axis=0) >= 0).all() and xy[-1, 1] == 1.0, "still a distribution"
+                assert (np.diff(xy, axis=0) == 0).any(axis=1).all(), "of steps"
+
+
+def test_a_distribution_steps_at_its_values() -> None:
+    from wifu.figures import style
+
+    x, y, marks = style.distribution([3.0, 1.0, 1.0, 2.0], 0, 1, reach=0.8)
+    assert x.tolist() == [1, 1, 2, 2, 3, 3] and not marks
+    assert np.allclose(y, [0, 0.4, 0.4, 0.6, 0.6, 0.8])
+    x, y, marks = style.distribution([3.0, 1.0, 1.0, 2.0], 1, 2)
+    assert [round(float(y[k]), 4) for k in marks["markevery"]] == [0.1875, 0.4375, 0.6875, 0.9375]
+    assert [float(x[k]) for k in marks["markevery"]] == [1, 1, 2, 3]
+
+
+def test_a_line_is_named_at_its_end_only_where_one_sees_whose_name_it_is(
+    two: wifu.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart = np.where(two.runs["cell"].str.contains("newreno"), 2e6, 8e6)
+    for rates, ends in ((apart, True), (np.full(len(two.runs), 2e6), False)):
+        monkeypatch.setattr(two, "runs", two.runs.assign(goodput_bps=rates))
+        figure, _ = drawn(two, kind="lines", x="hops")
+        assert bool(numbers(figure.axes[0])) is ends
+        assert (legend(figure) == ["tcp-reno", "tcp-newreno"]) is not ends
+    long = {"protocol": {"tcp-reno": "a name that takes a third of all the room there is"}}
+    monkeypatch.setattr(two, "runs", two.runs.assign(goodput_bps=apart))
+    figure, _ = drawn(two, kind="lines", x="hops", label=long)
+    assert not numbers(figure.axes[0]) and len(legend(figure)) == 2
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines", "cdf", "fairness", "tradeoff"])
+def test_a_level_looks_the_same_whichever_others_are_shown(two: wifu.Results, kind: str) -> None:
+    def colours(*protocols: str) -> set[str]:
+        figure, _ = drawn(two, kind=kind, where={"protocol": list(protocols)}, by="protocol")
+        axis = figure.axes[0]
+        faces = [c.get_facecolor()[0][:3] for c in axis.collections if len(c.get_facecolor())]
+        faces += [p.get_facecolor()[:3] for p in axis.patches]
+        faces += [mcolors.to_rgb(line.get_color()) for line in axis.get_lines()]
+        return {mcolors.to_hex(face) for face in faces}
+
+    from wifu.figures import style
+
+    first, second = map(style.colour, (0, 1))
+    assert {first, second} <= colours("tcp-reno", "tcp-newreno")
+    assert second in colours("tcp-newreno") and first not in colours("tcp-newreno")
+
+
+def test_many_levels_have_as_few_colours_in_common_as_can_be(many: wifu.Results) -> None:
+    figure, _ = drawn(many, kind="cdf", where={"protocol": [NAMES[0], NAMES[8]]})
+    colours = {line.get_color() for line in figure.axes[0].get_lines()}
+    assert len(colours) == 2, "by their places in the plan they had the same"
 
 
 def test_delays_under_load_are_told_apart_in_grey(probed: wifu.Results) -> None:

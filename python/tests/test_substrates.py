@@ -1,10 +1,12 @@
 """Plans on several substrates, and how they are compared: all that needs no root."""
 
+import dataclasses
 import json
 import os
 import subprocess
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -748,3 +750,58 @@ def test_protocols_are_as_the_testbed_has_them() -> None:
     there, stamp = as_there({**given, "topology": {"set": "TB-STACK,world=driver"}})
     assert (there["flow"], stamp) == (flows, {"world": "driver"})
     assert as_there({**given, "topology": {"words": "linear,3"}})[1] == {}
+
+
+# Figures ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [None, 1])
+def test_substrates_side_by_side(
+    tmp_path: Path, lock: Path, monkeypatch: pytest.MonkeyPatch, columns: int | None
+) -> None:
+    from wifu.figures import beside, style
+
+    both(tmp_path, slower(0.7), plan(TEXT.replace("hops = [1, 2]", "hops = '1..8'")))
+    every = list(diverge.results_by_substrate(tmp_path).values())
+    for results in every:
+        # Of most cells nothing was lost; of the others Student's interval goes on below 0.
+        some = results.runs["cell"].isin(["1_ours", "8_kernel"]) & (results.runs["run"] == 1)
+        monkeypatch.setattr(results, "runs", results.runs.assign(retransmissions=some * 9.0))
+    found = dataclasses.replace(
+        diverge.compare(every),
+        rows=tuple(
+            diverge._row("retransmissions", cell, every[0], every[1], 0.1)
+            for cell in every[0].plan.cells
+        ),
+    )
+    with style.context(columns):
+        figure, _, _ = beside.substrates(every, found, "retransmissions")
+        style.fold(figure)
+        figure.draw_without_rendering()
+    assert len(figure.axes) == (1 if columns is None else 2)
+    assert figure.get_figwidth() == 3.5 if columns else figure.get_figwidth() <= 13
+    bars = [p for axis in figure.axes for p in axis.patches]
+    assert len(bars) == 4 and all(p.get_height() > 0 for p in bars)
+    assert [t.get_text() for a in figure.axes for t in a.texts] == ["0"] * 28
+    for axis in figure.axes:
+        assert axis.get_ylim() == figure.axes[0].get_ylim() and axis.get_ylim()[0] == 0
+        spans = [
+            segment[:, 1]
+            for container in axis.containers
+            for part in getattr(container, "lines", ((), (), ()))[2]
+            for segment in part.get_segments()
+        ]
+        assert spans and all(span.min() >= 0 for span in spans), "whiskers end at 0"
+        names = [label.get_window_extent() for label in axis.get_xticklabels()]
+        apart = [two.x1 - one.x1 for one, two in pairwise(names)]
+        assert min(apart) > 8 / 72 * figure.dpi, "tilted names keep apart"
+    svg = report_of(tmp_path, columns)
+    assert (f'width="{3.5 * 72:g}pt"' in svg) == (columns == 1)
+
+
+def report_of(folder: Path, columns: int | None) -> str:
+    """The figure of substrates as the report has it drawn."""
+    wide = [] if columns is None else ["--columns", str(columns)]
+    done = CliRunner().invoke(cli.app, ["report", str(folder), *wide])
+    assert done.exit_code == 0, done.output
+    return (folder / "figures/divergence-goodput.svg").read_text()

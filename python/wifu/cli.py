@@ -23,7 +23,7 @@ from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign, Executor, Summary, check_scenarios, prepare
 from wifu.errors import LabError, nearest
-from wifu.figures import ENDS, check_figure, draw, draw_all
+from wifu.figures import ENDS, check_figure, draw
 from wifu.kinds import KINDS
 from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
@@ -371,7 +371,7 @@ def report(
         own.write_tables(own.plan())
         results = Results(own.folder)
         _compared(results)
-        screen.print(str(write(results, out, draw_all(results, columns))), highlight=False)
+        screen.print(str(write(results, out, columns=columns)), highlight=False)
 
 
 @app.command()

@@ -49,21 +49,26 @@ DIVERGENCE = (
 
 
 def write(
-    results: Results, path: Path | None = None, figures: Sequence[Drawn | NotDrawn] | None = None
-) -> Path:
-    """Write the report of results; draws the figures unless they are given."""
-    drawn = draw_all(results) if figures is None else figures
+    results: Results, path: Path | None = None, figures: Sequence[Drawn | NotDrawn] | None = None,
+    columns: int | None = None,
+) -> Path:  # fmt: skip
+    """Write the report of results; draws the figures unless they are given, so many `columns` of a
+    paper wide.
+    """
+    drawn = draw_all(results, columns) if figures is None else figures
     path = path or results.folder / "report.html"
-    path.write_text(render(results, drawn))
+    path.write_text(render(results, drawn, columns))
     return path
 
 
-def render(results: Results, figures: Sequence[Drawn | NotDrawn]) -> str:
-    """The report as text."""
+def render(
+    results: Results, figures: Sequence[Drawn | NotDrawn], columns: int | None = None
+) -> str:
+    """The report as text; its figures of substrates are so many `columns` of a paper wide."""
     parts = [
         ("results", "Results", _results(results)),
         ("comparison", "Comparison", _comparison(results)),
-        ("divergence", "Substrates", _divergence(results)),
+        ("divergence", "Substrates", _divergence(results, columns)),
         ("figures", "Figures", "".join(_figure(d) for d in figures)),
         ("claims", "Claims", _claims(results)),
         ("trouble", "Failed and excluded runs", _trouble(results)),
@@ -435,7 +440,7 @@ def _substrates(results: Results) -> dict[str, Results]:
     return {**found, own: results} if own not in found else found
 
 
-def _divergence(results: Results) -> str:
+def _divergence(results: Results, columns: int | None) -> str:
     every = list(_substrates(results).values())
     if len(every) < 2:
         return ""
@@ -457,7 +462,7 @@ def _divergence(results: Results) -> str:
             out.append(f"<h3>{E(head)}</h3>{body}")
         else:
             out.append(f"<details><summary>{E(head)}</summary>{body}</details>")
-    return "".join(out) + "".join(_figure(d) for d in draw_divergence(every, found))
+    return "".join(out) + "".join(_figure(d) for d in draw_divergence(every, found, columns))
 
 
 def _rows(reference: str, other: str, rows: Sequence[diverging.Row]) -> str:

@@ -119,13 +119,17 @@ def check_figure(results: Results, spec: Mapping[str, Any]) -> None:
             raise LabError(why)
 
 
-def draw_divergence(every: Sequence[Results], found: Divergence) -> list[Drawn | NotDrawn]:
-    """Bars of each substrate side by side, one figure for each metric that two of them know."""
+def draw_divergence(
+    every: Sequence[Results], found: Divergence, columns: int | None = None
+) -> list[Drawn | NotDrawn]:
+    """Bars of each substrate side by side, one figure for each metric that two of them know, so
+    many `columns` of a paper wide.
+    """
     from wifu.figures import beside, style
 
     out: list[Drawn | NotDrawn] = []
     for metric in dict.fromkeys(row.metric for row in found.rows):
-        with style.context():
+        with style.context(columns):
             try:
                 figure, title, caption = beside.substrates(every, found, metric)
             except LabError as e:

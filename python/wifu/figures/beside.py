@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from wifu import stats
+from wifu import cutoff, stats
 from wifu.api import Results
 from wifu.diverge import ABSENT, Divergence
 from wifu.errors import LabError
 from wifu.figures import page, style
+from wifu.figures.compare import bar, on_bar
 from wifu.figures.words import Words
+from wifu.metrics import metric_of
+from wifu.variants import SUBSTRATES
 
 MOST = 48
 """Cells in a figure."""
 
+CELL = 0.22
+"""Inches that a cell takes in the width of a paper: a tilted name, or a bar for each substrate."""
+
 
 def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tuple[Figure, str, str]:
-    """A metric in each cell: a bar for each substrate, with its interval."""
+    """A metric in each cell: a bar for each substrate, with its interval. In the width of a paper
+    cells that have no room beside the others stand below them.
+    """
     rows = [r for r in found.rows if r.metric == metric and r.verdict != ABSENT]
     if not rows:
         raise LabError("no two substrates know it")
@@ -32,32 +42,64 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     labels = {
         r.cell: ", ".join(words.level(k, v) for k, v in r.labels.items()) or r.cell for r in rows
     }
-    values: dict[tuple[str, str], stats.Interval] = {}
-    for row in rows:
-        values[found.reference, row.cell] = row.reference
-        values[row.substrate, row.cell] = row.other
-    wide = max(page.width(1), min(13.0, 2.0 + 0.42 * len(cells) * len(names)))
-    figure = page.figure(wide, 3.8)
-    axis = figure.subplots()
-    width = 0.8 / len(names)
-    handles = []
-    for n, name in enumerate(names):
-        at = np.arange(len(cells)) + (n - (len(names) - 1) / 2) * width
-        own = [values.get((name, c)) for c in cells]
-        heights = [i.estimate if i is not None else np.nan for i in own]
-        halves = [i.half if i is not None and i.known else 0.0 for i in own]
-        bars = axis.bar(
-            at, heights, width * 0.92, yerr=[h or np.nan for h in halves],
-            **style.face(n),
-            error_kw={"ecolor": style.INK, "elinewidth": 1.1, "capsize": 2.5},
-        )  # fmt: skip
-        handles.append(bars)
-    style.places(axis, range(len(cells)), [labels[c] for c in cells])
-    axis.set_xlabel(", ".join(words.axis(name) for name in rows[0].labels))
-    style.from_zero([axis])
-    axis.tick_params(axis="x", length=0)
-    axis.set_ylabel(label)
-    style.grid(axis)
-    style.legend(figure, handles, names)
+    known = {(found.reference, r.cell) for r in rows} | {(r.substrate, r.cell) for r in rows}
+    figure, axes = _bands(len(cells), len(names))
+    size = -(-len(cells) // len(axes))
+    for n, axis in enumerate(axes):
+        own = cells[n * size : (n + 1) * size]
+        for k, results in enumerate(every):
+            width = 0.8 / len(names)
+            at = (k - (len(names) - 1) / 2) * width
+            shown = [cell if (names[k], cell) in known else None for cell in own]
+            _draw(axis, results, metric, shown, at, width)
+        axis.set_xlim(-0.6, size - 0.4)
+        style.places(axis, range(len(own)), [labels[c] for c in own])
+        axis.tick_params(axis="x", length=0, labelbottom=True)
+        style.grid(axis)
+    if metric_of(metric).least >= 0:
+        for axis in axes:
+            axis.set_ylim(bottom=0)
+    style.from_zero(axes)
+    page.align(axes, "y")
+    axes[-1].set_xlabel(", ".join(words.axis(name) for name in rows[0].labels))
+    style.label_rows(axes, label)
+    style.legend(figure, [style.patch(_look(name)) for name in names], names)
     title = f"{label[:1].upper()}{label[1:]} on {', '.join(names)}"
     return figure, title, f"{label[:1].upper()}{label[1:]}; whiskers: 95 % interval (Student t)."
+
+
+def _look(substrate: str) -> int:
+    """The number of a substrate's colour, which is the same whichever others stand beside it."""
+    return list(SUBSTRATES).index(substrate)
+
+
+def _bands(cells: int, substrates: int) -> tuple[Figure, list[Axes]]:
+    """One panel for all cells, or in a narrow figure several below each other."""
+    if page.current().columns is None:
+        wide = max(page.width(1), min(13.0, 2.0 + 0.42 * cells * substrates))
+        figure = page.figure(wide, 3.8)
+        return figure, [figure.subplots()]
+    bands = -(-cells // int((page.width(1) - 0.6) / CELL))
+    return page.panels(bands, height=3.4 if bands == 1 else 2.8, columns=1, share_x=False)
+
+
+def _draw(
+    axis: Axes, results: Results, metric: str, cells: Sequence[str | None], at: float, width: float
+) -> None:
+    """The bars of a substrate; a 0 where all values are, and nothing where it does not know any."""
+    scale, look = metric_of(metric).scale, _look(results.plan.substrate)
+    of = {c.name: c for c in results.plan.cells}
+    for n, name in enumerate(cells):
+        if name is None:
+            on_bar(axis, n + at, stats.mean_interval(()), scale, "n/a")
+            continue
+        cell = of[name]
+        i = results.interval(metric, cell)
+        if not results.sample(metric, cell.labels).to_numpy(float).any():
+            on_bar(axis, n + at, i, scale, "0")
+            continue
+        if least := cutoff.least(results, cell, metric):
+            i = replace(i, low=math.nan, high=math.nan)
+        bar(axis, n + at, width, look, i, scale)
+        if least:
+            on_bar(axis, n + at, i, scale, "≥")

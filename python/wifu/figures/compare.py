@@ -33,6 +33,19 @@ def levels(cells: Sequence[Cell], name: str | None) -> list[Label]:
     return list(dict.fromkeys(c.labels[name] for c in cells))
 
 
+def looks(results: Results, name: str | None, every: Sequence[Label]) -> list[int]:
+    """The number of each level's colour, shape and dash: its place in the plan, so that it looks
+    the same in all figures, whichever cells they show. Of an axis with more levels than there are
+    colours it is the place among those that are shown, so that these have as few in common as can
+    be.
+    """
+    if name is not None:
+        whole = [v.label for v in results.plan.axis(name).levels]
+        if len(whole) <= len(style.COLOURS) and all(label in whole for label in every):
+            return [whole.index(label) for label in every]
+    return list(range(len(every)))
+
+
 def chosen(results: Results, spec: dict[str, Any]) -> list[Cell]:
     """The cells that a figure shows."""
     cells = results.cells(spec.get("where"))
@@ -129,6 +142,11 @@ class Task:
     every: Sequence[Label]
     lines: bool
 
+    @property
+    def looks(self) -> list[int]:
+        """The number of each level's colour and shape."""
+        return looks(self.results, self.by, self.every)
+
     def of(self, cells: Sequence[Cell], label: Label) -> list[Cell]:
         """The cells of a level of `by`."""
         return [c for c in cells if self.by is None or c.labels[self.by] == label]
@@ -220,20 +238,23 @@ def _name(
     figure: Figure, axes: Sequence[Axes], ends: Sequence[list[End]], handles: dict[str, Any],
     every: int,
 ) -> None:  # fmt: skip
-    """Names at the ends of lines if that tells them apart, else a legend."""
+    """Names at the ends of lines if that tells them apart, in grey, too; else a legend."""
     # Names in colours that are used twice would not tell lines apart; a legend shows dashes too.
     apart = every <= len(style.COLOURS) and page.current().axes is None
     # Beside narrow panels they would take the room.
     narrow = page.current().columns is not None and page.beside(len(axes), 3) > 1
     if any(len(e) > 1 for e in ends) and apart and not narrow:
         # Names stand at the ends of the lines, which are where they are once all is laid out.
-        published = {k: v for k, v in handles.items() if k == "published"}
-        style.legend(figure, list(published.values()), list(published))
         figure.draw_without_rendering()
-        for axis, own in zip(axes, ends, strict=True):
-            style.end_labels(axis, own)
-    else:
-        style.legend(figure, list(handles.values()), [k or "measured" for k in handles])
+        pairs = list(zip(axes, ends, strict=True))
+        if all(style.have_room(axis, own) for axis, own in pairs):
+            published = {k: v for k, v in handles.items() if k == "published"}
+            style.legend(figure, list(published.values()), list(published))
+            figure.draw_without_rendering()
+            for axis, own in pairs:
+                style.end_labels(axis, own)
+            return
+    style.legend(figure, list(handles.values()), [k or "measured" for k in handles])
 
 
 def capital(text: str) -> str:
@@ -265,8 +286,8 @@ def _published(
                 axis.plot([at, at], ends, color=style.INK, lw=1.4, zorder=4)
     if points:
         (drawn,) = axis.plot(
-            *zip(*points, strict=True), "D", color="white", mec=style.INK, mew=1.4, ms=5.5,
-            zorder=5, ls="",
+            *zip(*points, strict=True), "D", color="white", mec=style.INK, mew=1.2,
+            ms=style.mark(), zorder=5, ls="",
         )  # fmt: skip
         handles.setdefault("published", drawn)
     return points
@@ -275,10 +296,17 @@ def _published(
 def _above(axis: Axes, marks: Sequence[tuple[float, float]]) -> None:
     """The number on a bar stands above the mark of what was published, where they would meet."""
     bottom, top = axis.get_ylim()
+    points = axis.get_position().height * float(page.root(axis).get_figheight()) * 72
+    half = 0.8 * style.mark()  # of the diagonal
     for text in axis.texts:
         at, end = getattr(text, "xy", (np.nan, np.nan))
-        if any(abs(x - at) < 0.01 and -0.03 < (y - end) / (top - bottom) < 0.06 for x, y in marks):
-            text.set_position((0, 8))
+        above = [(y - end) / (top - bottom) * points for x, y in marks if abs(x - at) < 0.01]
+        # From the lowest on, as each may lift the number to where the next one is.
+        lifted = 4.0
+        for mark in sorted(above):
+            if lifted - half - 1 < mark < lifted + style.small() + half:
+                lifted = mark + half + 2
+        text.set_position((0, lifted))
 
 
 def _have_room(task: Task, axis: Axes, cells: Sequence[Cell], width: float) -> bool:
@@ -298,36 +326,45 @@ def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any
     every = task.every
     width = 0.8 / len(every)
     told = _have_room(task, axis, cells, width)
-    for n, label in enumerate(every):
+    for n, (look, label) in enumerate(zip(task.looks, every, strict=True)):
         own = task.of(cells, label)
-        handles.setdefault(task.name(label), style.patch(n))
+        handles.setdefault(task.name(label), style.patch(look))
         for cell in own:
             place = places.index(cell.labels[task.x]) if task.x else 0
             at = place + (n - (len(every) - 1) / 2) * width
             i = task.interval(cell)
             values = task.results.sample(task.metric, cell.labels).to_numpy(float)
-            height, top = i.estimate / scale, (i.high if i.known else i.estimate) / scale
             # Where all values are zero there is a number and no bar.
             nothing = bool(values.size) and not values.any()
-            if np.isfinite(height) and not nothing:
-                axis.bar(at, height, width * 0.92, **style.face(n))
-                if i.known:
-                    whiskers(axis, [at], [i], scale)
-            if told or nothing or task.least(cell) or not np.isfinite(height):
-                text = style.number(height) if np.isfinite(height) else "n/a"
+            if np.isfinite(i.estimate) and not nothing:
+                bar(axis, at, width, look, i, scale)
+            if told or nothing or task.least(cell) or not np.isfinite(i.estimate):
+                text = style.number(i.estimate / scale) if np.isfinite(i.estimate) else "n/a"
                 if task.least(cell):
                     text = f"≥ {text}" if told else "≥"
-                axis.annotate(
-                    text, (at, top if np.isfinite(top) else 0.0), xytext=(0, 4),
-                    textcoords="offset points", ha="center", fontsize=style.small(),
-                    color=style.INK,
-                )  # fmt: skip
+                on_bar(axis, at, i, scale, text)
     if told:
         axis.margins(y=0.12)
     axis.set_xlim(-0.5 - 0.03 * len(places), len(places) - 0.5 + 0.03 * len(places))
     style.places(axis, range(len(places)), [task.words.level(task.x, p) for p in places])
     axis.tick_params(axis="x", length=0)
     return []
+
+
+def bar(axis: Axes, at: float, width: float, look: int, i: stats.Interval, scale: float) -> None:
+    """A mean as the bar of the level that looks so, with its interval."""
+    axis.bar(at, i.estimate / scale, width * 0.92, **style.face(look))
+    if i.known:
+        whiskers(axis, [at], [i], scale)
+
+
+def on_bar(axis: Axes, at: float, i: stats.Interval, scale: float, text: str) -> None:
+    """What stands on a bar, or where there is none."""
+    top = (i.high if i.known else i.estimate) / scale
+    axis.annotate(
+        text, (at, top if np.isfinite(top) else 0.0), xytext=(0, 4), textcoords="offset points",
+        ha="center", fontsize=style.small(), color=style.INK,
+    )  # fmt: skip
 
 
 def whiskers(
@@ -348,7 +385,7 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
     numeric = all(isinstance(p, int | float) for p in places)
     where = {p: float(p) if numeric else float(i) for i, p in enumerate(places)}
     ends = []
-    for n, label in enumerate(task.every):
+    for n, (look, label) in enumerate(zip(task.looks, task.every, strict=True)):
         own = task.of(cells, label)
         if not own:
             continue
@@ -360,10 +397,10 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
         y = np.array([i.estimate for i in found]) / scale
         low = np.array([i.low if i.known else i.estimate for i in found]) / scale
         high = np.array([i.high if i.known else i.estimate for i in found]) / scale
-        colour = style.colour(n)
+        colour = style.colour(look)
         (line,) = axis.plot(
-            at, y, marker=style.marker(n), markersize=style.mark(), color=colour,
-            linestyle=style.dash(n) if _in_order(places) else "none",
+            at, y, marker=style.marker(look), markersize=style.mark(), color=colour,
+            linestyle=style.dash(look) if _in_order(places) else "none",
         )  # fmt: skip
         axis.errorbar(at, y, yerr=[y - low, high - y], fmt="none", ecolor=colour, capsize=2.5)
         handles.setdefault(task.name(label), line)

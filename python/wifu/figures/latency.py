@@ -10,14 +10,13 @@ from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from scipy import stats as sps
 
 from wifu import stats, values
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import page, style
-from wifu.figures.compare import Made, by_of, chosen, first, levels, split
+from wifu.figures.compare import Made, by_of, chosen, first, levels, looks, split
 from wifu.figures.words import Words
 from wifu.metrics import load_span, sliding
 
@@ -70,13 +69,13 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
                 linewidth=0.8 * style.line(),
             )  # fmt: skip
             if len(ways) > 1:
-                _mark(line, n, len(ways), (start, end))
+                line = _mark(line, n, len(ways), (start, end))
             handles.setdefault(way, line)
         for way, probes in made.probes.items():
             n = ways.index(way)
             line = _draw_probes(below, probes, n, window)
             if len(ways) > 1:
-                _mark(line, n, len(ways), (start, end))
+                line = _mark(line, n, len(ways), (start, end))
             handles.setdefault(way, line)
         style.entitle(above, names[cell.name])
         for axis in (above, below):
@@ -115,10 +114,18 @@ def _draw_probes(axis: Axes, probes: Probes, n: int, window: float) -> Line2D:
     return line
 
 
-def _mark(line: Line2D, n: int, count: int, span: tuple[float, float]) -> None:
-    """Shapes, by which the nth of so many directions is known in grey."""
+def _mark(line: Line2D, n: int, count: int, span: tuple[float, float]) -> Line2D:
+    """Shapes, by which the nth of so many directions is known in grey, above all lines: where these
+    lie on each other, the last one hides the others. Returns what a legend shows.
+    """
     times, y = (np.asarray(values, dtype=float) for values in line.get_data())
-    line.set(**style.few_marks(n) | {"markevery": style.marked(times, y, n, count, span)})
+    points, look = style.marked(times, y, n, count, span), style.shape(n)
+    axis = line.axes
+    assert axis is not None, "a line that was drawn"
+    axis.plot(times[points], y[points], ls="", color=line.get_color(), zorder=4, **look)
+    shown = Line2D([], [], color=line.get_color(), lw=line.get_linewidth(), **look)
+    shown.set_linestyle(style.later_dash(n))
+    return shown
 
 
 def _medians(probes: Probes, window: float) -> tuple[stats.Floats, stats.Floats]:
@@ -146,22 +153,22 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     total = 0
     for axis, (title, members) in zip(axes, parts, strict=True):
         idle: dict[int, stats.Floats] = {}
+        looking = looks(results, by, every)
         for n, label in enumerate(every):
             own = [c for c in members if by is None or c.labels[by] == label]
             made = [r for c in own for k in runs if (r := _run(results, c, int(k))) is not None]
             x, idle[n] = _sample(made, True), np.sort(_sample(made, False))
             total += x.size + idle[n].size
-            look = {"color": style.colour(n), **(style.few_marks(n) if len(every) > 1 else {})}
-            _draw_cdf(axis, x, (words.apart(by, label), handles), **look)
+            named = (words.apart(by, label), handles)
+            _draw_cdf(axis, x, named, n, len(every), looking[n], style.later_dash(looking[n]))
         first_one, *others = idle.values()
         if all(np.array_equal(first_one, other) for other in others):
             # In the simulator the same runs meet the same: one line says it.
-            _draw_cdf(axis, first_one, ("without load", handles), color=style.MUTED, linestyle=":")
+            _draw_cdf(axis, first_one, ("without load", handles), 0, 1, None, ":")
         else:
             for n, x in idle.items():
                 named = (f"{words.apart(by, every[n])}, without load", handles)
-                look = {"color": style.colour(n), "linestyle": ":", **style.few_marks(n)}
-                _draw_cdf(axis, x, named, **look)
+                _draw_cdf(axis, x, named, n, len(every), looking[n], ":")
         style.entitle(axis, title)
         style.logarithmic(axis, "x")
         axis.set_xlabel("one-way delay, ms")
@@ -178,11 +185,18 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     return figure, "Delay of datagrams with and without load", caption + rest
 
 
-def _draw_cdf(axis: Axes, x: stats.Floats, named: tuple[str, dict[str, Any]], **look: Any) -> None:
+def _draw_cdf(
+    axis: Axes, x: stats.Floats, named: tuple[str, dict[str, Any]], n: int, count: int,
+    look: int | None, dash: Any,
+) -> None:  # fmt: skip
+    """The nth of so many distributions; without a look of its own it is grey."""
     if x.size == 0:
         return
-    steps = sps.ecdf(x).cdf
-    (line,) = axis.plot(steps.quantiles, steps.probabilities, drawstyle="steps-post", **look)
+    across, up, marks = style.distribution(x, n, count)
+    if marks and look is not None:
+        marks |= style.shape(look)
+    colour = style.MUTED if look is None else style.colour(look)
+    (line,) = axis.plot(across, up, color=colour, linestyle=dash, **marks)
     named[1].setdefault(named[0], line)
 
 

@@ -55,10 +55,15 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
         else:
             axis.set_axis_off()
     axes[0].set_ylabel("m" if not axes[0].axison or real else "")
+    # Beside a flat mesh of a narrow figure the name of the scale has no room.
+    below = height * page.scale(1) < 1.8
     figure.colorbar(
-        mpl.cm.ScalarMappable(norm, colours), ax=axes, label="acknowledged",
-        shrink=0.9, aspect=16, pad=0.02, format=mpl.ticker.PercentFormatter(1.0),
+        mpl.cm.ScalarMappable(norm, colours), ax=axes, label="attempts acknowledged",
+        location="bottom" if below else "right", shrink=0.6 if below else 0.9,
+        aspect=24 if below else 16, pad=0.02, format=mpl.ticker.PercentFormatter(1.0),
     )  # fmt: skip
+    if below:
+        figure.set_figheight(page.lower(float(figure.get_figheight()) + 0.45))
     caption = (
         f"Run {run}. A line per direction that carried data frames, on the right of its direction "
         "of travel: colour is the share of attempts that were acknowledged, width the frames "
@@ -138,7 +143,12 @@ def _nodes(
             ha="center",
             fontsize=style.small(),
         )
-    axis.margins(0.09, 0.25)
+    # Equal scales leave out margins, but nothing that is there; names are wider than nodes.
+    xs = [x for x, _ in places.values()]
+    room = 0.04 * ((max(xs) - min(xs)) or 1.0) / size
+    y = next(iter(places.values()))[1]
+    axis.update_datalim([(min(xs) - room, y), (max(xs) + room, y)])
+    axis.margins(0.05, 0.25)
 
 
 def waterfall(results: Results, spec: dict[str, Any]) -> Made:
@@ -150,9 +160,14 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     if not found:
         raise LabError("no run recorded hops of that flow")
     rows = max(len(hops) for _, hops, _ in found)
-    figure, axes = page.panels(len(found), height=1.5 + 0.36 * rows, columns=2, share=False)
+    height = 1.5 + 0.36 * rows
+    # In a column bars have room if panels stand below each other, which they do while they fit.
+    stacked = page.current().columns == 1 and len(found) * height * page.scale(1) <= page.LENGTH
+    most = 1 if stacked else 2
+    figure, axes = page.panels(len(found), height=height, columns=most, share=False)
     names = Words(results, spec).titles(cells)
     used: dict[str, Any] = {}
+    last = 0.0
     for axis, (cell, hops, _) in zip(axes, found, strict=True):
         at = 0.0
         for n, hop in enumerate(hops):
@@ -174,19 +189,22 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
                 f"{style.number(at - begin)} ms", (at, n), xytext=(4, 0),
                 textcoords="offset points", va="center", fontsize=style.small(),
             )  # fmt: skip
+            last = max(last, at)
             if n + 1 < len(hops):
                 axis.plot([at, at], [n, n + 1], color=style.MUTED, linewidth=0.7, zorder=0)
         axis.set_yticks(range(len(hops)), [f"{h['from']} → {h['to']}" for h in hops])
         axis.tick_params(axis="y", length=0, labelleft=True)
         style.entitle(axis, names[cell.name])
-        axis.margins(x=0.2)
         axis.set_ylim(rows - 0.4, -0.6)
         style.grid(axis, "x")
-    longest = max(axis.get_xlim()[1] for axis in axes)
+    # The number behind the last bar has room, too.
+    inches = 0.95 * axes[0].get_position().width * float(page.root(axes[0]).get_figwidth())
+    number = (7.5 * 0.58 * style.small() + 4) / 72
+    longest = last / (1 - min(0.6, number / inches)) or 1.0
     for n, axis in enumerate(axes):
         axis.set_xlim(0, longest)
         # All have one scale, which is named where nothing stands below.
-        if n + page.beside(len(axes), 2) >= len(axes) or page.current().axes is not None:
+        if n + page.beside(len(axes), most) >= len(axes) or page.current().axes is not None:
             axis.set_xlabel("time since the packet entered the mesh, ms")
     order = [name for _, name, *_ in PARTS if name in used]
     style.legend(figure, [used[name] for name in order], order)

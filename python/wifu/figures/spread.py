@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
-from scipy import stats as sps
 
 from wifu import cutoff, stats
 from wifu.api import Results
@@ -24,6 +23,7 @@ from wifu.figures.compare import (
     counts,
     cut_off,
     levels,
+    looks,
     split,
     stopped,
 )
@@ -61,7 +61,7 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     every = levels(cells, by)
     handles: dict[str, Any] = {}
     for axis, (title, members), whole in zip(axes, parts, samples, strict=True):
-        for n, label in enumerate(every):
+        for n, (look, label) in enumerate(zip(looks(results, by, every), every, strict=True)):
             own = [c for c in members if by is None or c.labels[by] == label]
             x = _cdf_sample(results, own, name)
             if x.size == 0:
@@ -70,15 +70,14 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
                     (line,) = axis.plot([], [], color=style.colour(n), linestyle=style.dash(n))
                     handles.setdefault(f"{words.apart(by, label)} (none finished)", line)
                 continue
-            steps = sps.ecdf(x).cdf
             # Of runs that were cut off it is known that their values are greater.
             known = x.size / (x.size + _longer(results, own, name))
+            across, up, marks = style.distribution(x, n, len(every), known)
+            if marks:
+                marks |= style.shape(look)
             (line,) = axis.plot(
-                np.concatenate(([steps.quantiles[0]], steps.quantiles)),
-                np.concatenate(([0.0], steps.probabilities * known)),
-                drawstyle="steps-post", color=style.colour(n), linestyle=style.dash(n),
-                **(style.few_marks(n) if len(every) > len(style.DASHES) else {}),
-            )  # fmt: skip
+                across, up, color=style.colour(look), linestyle=style.dash(look), **marks
+            )
             handles.setdefault(words.apart(by, label), line)
         style.entitle(axis, _said(title, not shared))
         axis.set_xlabel(words.scale(name) if name else _of_flows(words))
@@ -151,9 +150,9 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     for axis, (title, members) in zip(axes, parts, strict=True):
         places = levels(members, x)
         wide = 0.62 / len(every)
-        for n, label in enumerate(every):
+        for n, (look, label) in enumerate(zip(looks(results, by, every), every, strict=True)):
             handles[words.apart(by, label)] = Line2D(
-                [], [], marker=style.marker(n), ls="", color=style.colour(n), ms=5
+                [], [], marker=style.marker(look), ls="", color=style.colour(look), ms=5
             )
             for cell in members:
                 if by is not None and cell.labels[by] != label:
@@ -162,7 +161,7 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
                 y = stats.clean(results.sample("jain", cell.labels).to_numpy(float))
                 if y.size:
                     noise = rng.uniform(-0.4, 0.4, y.size) * wide
-                    lowest = min(lowest, _dots(axis, at, noise, y, n, wide))
+                    lowest = min(lowest, _dots(axis, at, noise, y, look, wide))
         axis.set_xlim(-0.6, len(places) - 0.4)
         style.places(axis, range(len(places)), [words.level(x, p) for p in places])
         style.entitle(axis, title)
@@ -219,12 +218,13 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     shared = all(_shared(spec, [float(top[k]) for top in tops]) for k in (0, 1))
     figure, axes = page.panels(len(parts), share=shared)
     every = levels(cells, by)
+    looking = looks(results, by, every)
     handles: dict[str, Any] = {}
     for axis, (title, members), panel in zip(axes, parts, clouds, strict=True):
         for cell, cloud in zip(members, panel, strict=True):
             n = every.index(cell.labels[by]) if by is not None else 0
             if len(cloud):
-                drawn = _spot(axis, cloud[:, 0], cloud[:, 1], n)
+                drawn = _spot(axis, cloud[:, 0], cloud[:, 1], looking[n])
                 handles.setdefault(words.apart(by, every[n]), drawn)
         style.entitle(axis, _said(title, not shared))
         axis.set_xlabel(words.scale(other))

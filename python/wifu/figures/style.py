@@ -61,14 +61,34 @@ def marker(n: int) -> str:
     return MARKERS[(n + n // len(COLOURS)) % len(MARKERS)]
 
 
-def few_marks(n: int) -> dict[str, Any]:
-    """Some of its markers, for a line of many points: as far from each other as eyes need, and of
-    no two lines at the same places.
-    """
+def shape(n: int) -> dict[str, Any]:
+    """Its marker as it stands on a line of many points."""
     return {
-        "marker": marker(n), "markersize": 0.8 * mark(), "markeredgewidth": 0.5,
-        "markeredgecolor": "white", "markevery": (0.02 + 0.031 * (n % 8), 0.25),
+        "marker": marker(n), "markersize": mark(), "markeredgewidth": 0.5,
+        "markeredgecolor": "white",
     }  # fmt: skip
+
+
+def distribution(x: Any, n: int, count: int, reach: float = 1.0) -> tuple[Any, Any, dict[str, Any]]:
+    """The corners of the empirical distribution of `x`, which ends at the share `reach`, and how
+    the nth of `count` such curves shows its shape: each at shares of its own, so that all are seen
+    where curves lie on each other.
+    """
+    steps, places = np.unique(np.asarray(x, dtype=float), return_counts=True)
+    shares = reach * np.cumsum(places) / places.sum()
+    across = np.repeat(steps, 2)
+    up = np.concatenate(([0.0], np.repeat(shares, 2)[:-1]))
+    if count < 2:
+        return across, up, {}
+    at = reach * (np.arange(STEPS) + (n + 0.5) / count) / STEPS
+    step = np.searchsorted(shares, at).clip(max=len(steps) - 1)
+    before = 2 * step + 1
+    points = [int(k) for k in before + np.arange(STEPS)]
+    return np.insert(across, before, steps[step]), np.insert(up, before, at), {"markevery": points}
+
+
+STEPS = 4
+"""So many shapes stand on a distribution."""
 
 
 def marked(times: Any, y: Any, n: int, count: int, span: tuple[float, float]) -> list[int]:
@@ -406,17 +426,37 @@ def _beside(labels: Sequence[str], letters: float) -> int:
     return 1
 
 
-def end_labels(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names at the ends of lines (x, y, name, colour), moved apart where they would overlap."""
-    points = float(mpl.rcParams["font.size"])
-    dpi = page.root(axis).dpi
-    gap = 1.15 * points * dpi / 72.0
-    # In pixels, so that the scale may be logarithmic.
-    placed: list[list[Any]] = sorted(
+def have_room(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> bool:
+    """Whether names can stand at the ends of these lines: each so near its own that one sees in
+    grey whose it is, and all so short that the panel keeps most of its room.
+    """
+    letters = max((len(name) for _, _, name, _ in ends), default=0)
+    wide = letters * 0.58 * float(mpl.rcParams["font.size"]) / 72
+    if wide > 0.25 * float(page.root(axis).get_figwidth()):
+        return False
+    gap, placed = _at_ends(axis, ends)
+    return all(two[0] - one[0] > 0.6 * gap for one, two in pairwise(placed))
+
+
+def _at_ends(
+    axis: Axes, ends: Sequence[tuple[float, float, str, str]]
+) -> tuple[float, list[list[Any]]]:
+    """The height of a line of text and where lines end from the lowest on: in pixels, so that the
+    scale may be logarithmic.
+    """
+    gap = 1.15 * float(mpl.rcParams["font.size"]) * page.root(axis).dpi / 72.0
+    return gap, sorted(
         [float(axis.transData.transform((x, y))[1]), y, x, name, colour]
         for x, y, name, colour in ends
         if x == x and y == y
     )
+
+
+def end_labels(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """Names at the ends of lines (x, y, name, colour), moved apart where they would overlap."""
+    points = float(mpl.rcParams["font.size"])
+    dpi = page.root(axis).dpi
+    gap, placed = _at_ends(axis, ends)
     for _ in range(60):
         for one, two in pairwise(placed):
             overlap = gap - (two[0] - one[0])
