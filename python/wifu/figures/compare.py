@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
 
 from wifu import cutoff, stats
 from wifu.api import Results
@@ -249,8 +251,9 @@ def _published(
     """
     places = levels(cells, task.x)
     numeric = all(isinstance(p, int | float) for p in places)
-    points = []
+    points: list[tuple[float, float]] = []
     for n, label in enumerate(task.every):
+        before = len(points)
         values = published.get(str(label), {}) if task.by else published
         for i, place in enumerate(places):
             if not isinstance(values, Mapping) or str(place) not in values:
@@ -263,22 +266,31 @@ def _published(
             points += [(at, float(v)) for v in ends]
             if len(ends) > 1:
                 axis.plot([at, at], ends, color=style.INK, lw=1.4, zorder=4)
+        if len(points) > before:
+            # On bars they stand where these do; beside lines their edge says whose they are.
+            edge = style.colour(n) if task.lines and len(task.every) > 1 else style.INK
+            axis.plot(
+                *zip(*points[before:], strict=True), "D", color="white", mec=edge, mew=1.4, ms=5.5,
+                zorder=5, ls="",
+            )  # fmt: skip
     if points:
-        (drawn,) = axis.plot(
-            *zip(*points, strict=True), "D", color="white", mec=style.INK, mew=1.4, ms=5.5,
-            zorder=5, ls="",
-        )  # fmt: skip
-        handles.setdefault("published", drawn)
+        handles["published"] = Line2D(
+            [], [], marker="D", color="white", mec=style.INK, mew=1.4, ms=5.5, ls=""
+        )
     return points
 
 
 def _above(axis: Axes, marks: Sequence[tuple[float, float]]) -> None:
-    """The number on a bar stands above the mark of what was published, where they would meet."""
+    """The number on a bar stands above the marks of what was published, where they would meet."""
     bottom, top = axis.get_ylim()
-    for text in axis.texts:
-        at, end = getattr(text, "xy", (np.nan, np.nan))
-        if any(abs(x - at) < 0.01 and -0.03 < (y - end) / (top - bottom) < 0.06 for x, y in marks):
-            text.set_position((0, 8))
+    for text in (t for t in axis.texts if isinstance(t, Annotation)):
+        at, end = text.xy
+        over = end
+        for y in sorted(y for x, y in marks if abs(x - at) < 0.01):
+            if -0.03 < (y - over) / (top - bottom) < 0.09:
+                over = max(over, y)
+                text.set_position((0, 8))
+        text.xy = (at, over)
 
 
 def _have_room(task: Task, axis: Axes, cells: Sequence[Cell], width: float) -> bool:
