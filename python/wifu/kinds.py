@@ -165,7 +165,8 @@ def _shares(
                 right = False
             if not right:
                 raise PlanError(
-                    'of a distribution it is { share = value }, such as { "0.5" = 1.2 }', "published"
+                    'of a distribution it is { share = value }, such as { "0.5" = 1.2 }',
+                    "published",
                 )
 
 

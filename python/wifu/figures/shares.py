@@ -126,9 +126,7 @@ def _bars(axis: Axes, table: stats.Floats, metric: str, n: int, every: int) -> N
             )  # fmt: skip
 
 
-def _names(
-    results: Results, cells: Sequence[Cell], count: int, ranked: bool
-) -> list[str]:
+def _names(results: Results, cells: Sequence[Cell], count: int, ranked: bool) -> list[str]:
     """What the flows are called: where all runs have the same ones, by their ends."""
     if ranked:
         return [str(n) for n in range(1, count + 1)]

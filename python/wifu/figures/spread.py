@@ -127,7 +127,7 @@ def _marks(
 def _published_words(published: Mapping[str, Any], words: Words, by: str | None) -> str:
     """The marks of what was published in words, which tell in grey whose they are."""
     said = []
-    for label, table in (published.items() if by is not None else [("", published)]):
+    for label, table in published.items() if by is not None else [("", published)]:
         points = ", ".join(f"{share} below {value:g}" for share, value in table.items())
         said.append(f"{words.apart(by, label)} {points}".strip())
     return f" Published: {'; '.join(said)}." if any(said) else ""

@@ -104,7 +104,7 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
 
 
 def _last(results: Results, cell: Cell, run: int) -> Mapping[int, float]:
-    """Until when flows last that do not come to their end: to that of the run, whatever they get."""
+    """Until when flows last that do not come to an end: until the run does, whatever they get."""
     outcome = results.outcome(cell, run)
     whole = float(outcome["sim_seconds"])
     return {int(f["id"]): whole for f in outcome["flows"] if not f.get("finished")}
@@ -206,9 +206,7 @@ def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
     return figure, columns
 
 
-def _line(
-    series: Series, flow: int, what: str, window: float, last: float | None
-) -> Drawn | None:
+def _line(series: Series, flow: int, what: str, window: float, last: float | None) -> Drawn | None:
     """The line of a flow, if there is one. What it gets is drawn to its `last` instant: that it
     gets nothing any more is seen.
     """
