@@ -67,6 +67,8 @@ def test_an_application_is_told_in_words_as_much_slower_as_the_run_is() -> None:
     http = {"app": "http", "pause": "250ms", "count": 5, "scale": "20k"}
     assert apps_live.words(http, 1.0) == "http,pause=0.250000000,count=5,scale=20000"
     assert apps_live.words(http, 4.0) == "http,pause=1.000000000,count=5,scale=20000"
+    one = {**http, "persistent": True}
+    assert apps_live.words(one, 1.0).endswith(",persistent=true")
     talk = {"app": "onoff", "rate": "1Mb/s", "on": 1, "off": "2s", "time": "9s"}
     assert apps_live.words(talk, 2.0) == "onoff,rate=500000,on=2.000000000,off=4.000000000"
     table = {"app": "trace", "rows": [[0, 10], [1.5, 20]]}
@@ -89,6 +91,7 @@ def test_an_application_is_told_in_words_as_much_slower_as_the_run_is() -> None:
         ({"app": "htp"}, {"time": 5}, "no application is called htp.*http"),
         ({"app": "http", "pause": 1, "bytes": "1M"}, {"time": 5}, r"bytes: `http` does not use"),
         ({"app": "http", "pause": 1}, {}, "ends only if"),
+        ({"app": "http", "pause": 1}, {"requests": 9}, "stop.requests: only the simulator"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_before_anything_runs(

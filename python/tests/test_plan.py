@@ -196,7 +196,7 @@ def test_errors_name_key_line_and_nearest_name(
         ('kind = "map"\nwhere = { hops = 4 }', "axis hops has no 4; there are: 1, 2, 3"),
         ('kind = "map"\nwhere = { protocol = ["tcp-tahooe"] }', "did you mean `tcp-tahoe`"),
         ('kind = "map"\nwhere = "hops"', "where: must be a table"),
-        ('kind = "timeseries"\nshow = ["cwdn"]', "show: must be a list of goodput, cwnd, srtt"),
+        ('kind = "timeseries"\nshow = ["cwdn"]', "list of goodput, delivered, cwnd, srtt"),
         ('kind = "timeseries"\nwindow = "0s"', "window: must be a time above 0"),
         ('kind = "timeseries"\nfrom = "2 parsecs"', "from: must be a time"),
         ('kind = "map"\nrun = 0', "number of a run"),
@@ -408,3 +408,34 @@ def test_every_experiment_names_the_profile_of_each_tcp() -> None:
     assert any(text.startswith("kernel:") for text in seen), "which have none"
     told = unprofiled({"flow": [{"protocol": p} for p in ("tcp-sack", "tcp-sack,iw=2", "udp")]})
     assert told == ["tcp-sack", "tcp-sack,iw=2"]
+
+
+def test_a_plan_says_what_a_quick_look_leaves_out() -> None:
+    text = BASE.replace("metrics", 'quick = ["runs=1", "hops=2", "flow.*.bytes=1k"]\nmetrics')
+    assert (len(plans.parse(text).cells), plans.parse(text).runs) == (6, 4)
+    quick = plans.parse(text, overrides=["quick=true", "runs=3"])
+    assert (len(quick.cells), quick.runs) == (2, 3), "what is said besides has the last word"
+    assert quick.cells[0].scenario["flow"][0]["bytes"] == "1k"
+    assert "quick" not in quick.source, "what a campaign writes is the plan as it was run"
+    with pytest.raises(PlanError, match="does not say what is left out"):
+        plans.parse(BASE, overrides=["quick=true"])
+    for wrong in ('"runs=1"', "[]", "[1]"):
+        with pytest.raises(PlanError, match="is a list of overrides") as caught:
+            plans.parse(BASE.replace("metrics", f"quick = {wrong}\nmetrics"))
+        assert caught.value.line is not None
+
+
+def test_a_probe_is_recorded_where_a_flow_has_the_part() -> None:
+    text = BASE.replace('["tcp-tahoe", "tcp-newreno"]', '["tcp-newreno", "tcp-ap11"]')
+
+    def recorded(names: str) -> dict[str, Any]:
+        plan = plans.parse(f"{text}\n[series]\nruns = [1]\nrecord = {names}\n")
+        cells = [c for c in plan.cells if c.labels["hops"] == 2]
+        return {str(c.labels["protocol"]): plan.scenario_of(c, 1)["record"] for c in cells}
+
+    both = recorded('["cwnd", "ap11.cov", "peer.ap11.cov"]')
+    assert both["tcp-newreno"] == {"series": ["all", "flow.*.cwnd"]}
+    own = ["all", "flow.*.cwnd", "flow.*.ap11.cov", "flow.*.peer.ap11.cov"]
+    assert both["tcp-ap11"] == {"series": own}
+    # What no protocol of the plan has is a slip of the pen, which the simulator tells.
+    assert recorded('["ap12.cov"]')["tcp-newreno"] == {"series": ["all", "flow.*.ap12.cov"]}

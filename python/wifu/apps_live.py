@@ -16,7 +16,7 @@ from wifu import values
 from wifu.runner import split
 
 KEYS = {
-    "http": ("pause", "count", "shape", "scale", "cap"),
+    "http": ("pause", "count", "shape", "scale", "cap", "persistent"),
     "onoff": ("rate", "on", "off", "time"),
     "request": ("request", "response", "pause", "count"),
     "trace": ("rows",),
@@ -122,6 +122,8 @@ def _word(key: str, value: Any, slower: float) -> str:
         return str(round(values.octets(value)))
     if key == "rate":
         return str(round(values.rate(value) / slower))
+    if key == "persistent":
+        return str(bool(value)).lower()
     if key == "rows":
         return "+".join(f"{float(t) * slower:.9f}:{int(n)}" for t, n in value)
     return str(value)

@@ -102,6 +102,8 @@ def flows_of(scenario: Scenario) -> list[Flow]:
     """The flows, checked. ValueError that begins with the key's path, as the simulator's does."""
     stop = scenario.get("stop", {})
     limit = values.seconds(stop["time"]) if "time" in stop else None
+    if "requests" in stop:
+        raise ValueError("stop.requests: only the simulator ends runs by it; say `time` or `count`")
     if not scenario.get("flow"):
         raise ValueError("flow: no flow: nothing would be measured")
     draws, found = apps_live.draws(scenario), []

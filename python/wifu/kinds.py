@@ -31,7 +31,14 @@ KINDS: dict[str, Kind] = {
         "compare",
     ),
     "cdf": Kind(
-        "distribution of the flows' goodput, or of a metric", ("metric", "by", "scales"), "spread"
+        "distribution of the flows' goodput, or of a metric over runs",
+        ("metric", "by", "scales", "pool", "published"),
+        "spread",
+    ),
+    "flows": Kind(
+        "what each flow gets, and all together; sorted = true: the strongest first in each run",
+        ("metric", "by", "run", "sorted"),
+        "shares",
     ),
     "fairness": Kind("Jain's index of every run, with means", ("x", "by"), "spread"),
     "tradeoff": Kind(
@@ -40,7 +47,7 @@ KINDS: dict[str, Kind] = {
         "spread",
     ),
     "timeseries": Kind(
-        "goodput, window and round-trip time over time (needs series)",
+        "goodput, bytes delivered, window and round-trip time over time (needs series)",
         ("show", "window", "run", "from", "to"),
         "traces",
     ),
@@ -70,7 +77,7 @@ a paper.
 """
 
 
-SHOWN = ("goodput", "cwnd", "srtt")
+SHOWN = ("goodput", "delivered", "cwnd", "srtt")
 """What `show` of a time series can name besides what `[series] record` of the plan names."""
 
 
@@ -105,16 +112,17 @@ def check(
     if spec.get("zoom") and ("from" in spec or "to" in spec):
         raise PlanError("a recovery has a time of its own: leave out `from` and `to`", "zoom")
     labels(spec.get("label", {}), axes, known, recorded)
-    for role in ("x", "by"):
-        if role in spec and spec[role] not in axes:
-            name = str(spec[role])
-            raise PlanError(f"no axis is called {name}; {nearest(name, axes)}", role)
+    _axes_named(spec, axes)
     where = spec.get("where", {})
     for name, wanted in where.items():
         if name not in axes:
             raise PlanError(f"no axis is called {name}; {nearest(name, axes)}", "where")
         _labels(known, name, wanted if isinstance(wanted, list) else [wanted], "where")
-    if "published" in spec:
+    if kind == "flows" and spec.get("metric", "goodput") not in ("goodput", "delay"):
+        raise PlanError("is goodput or delay, what a flow has by itself", "metric")
+    if "published" in spec and kind == "cdf":
+        _shares(spec["published"], known, spec.get("by", pair))
+    elif "published" in spec:
         x = spec.get("x", axes[0] if axes else None)
         by = spec.get("by", pair)
         tables = [spec["published"]]
@@ -131,6 +139,35 @@ def check(
                         f"is a number or a range, [low, high], not {value!r}", "published"
                     )
     return [role for role in ("metric", "against") if role in spec]
+
+
+def _axes_named(spec: Mapping[str, Any], axes: Sequence[str]) -> None:
+    """The axes that a figure names are there."""
+    for role in ("x", "by", "pool"):
+        names = spec.get(role, [])
+        for name in names if isinstance(names, list) else [names]:
+            if name not in axes:
+                raise PlanError(f"no axis is called {name}; {nearest(str(name), axes)}", role)
+
+
+def _shares(
+    published: Mapping[str, Any], known: Mapping[str, Collection[str]] | None, by: str | None
+) -> None:
+    """What a paper says of a distribution: by level of `by`, below which value what share is."""
+    if by is not None:
+        _labels(known, by, published, "published")
+    for table in published.values() if by is not None else [published]:
+        points = table.items() if isinstance(table, Mapping) else [("", "")]
+        for share, value in points:
+            try:
+                right = 0 < float(share) < 1 and type(value) in (int, float)
+            except ValueError:
+                right = False
+            if not right:
+                raise PlanError(
+                    'of a distribution it is { share = value }, such as { "0.5" = 1.2 }',
+                    "published",
+                )
 
 
 _BRACE = re.compile(r"\{([A-Za-z_][^{}]*)\}")
@@ -219,6 +256,11 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "to": ("must be a time", _time),
     "run": ("must be the number of a run, from 1 on", _count),
     "flow": ("must be the number of a flow, from 1 on", _count),
+    "sorted": ("must be true or false", lambda v: isinstance(v, bool)),
+    "pool": (
+        'is a list of axes, such as ["pair"]',
+        lambda v: isinstance(v, list) and bool(v) and all(isinstance(s, str) for s in v),
+    ),
     "reverse": ("must be true or false", lambda v: isinstance(v, bool)),
 }
 """What values of keys must be, besides the names of axes, levels and metrics."""

@@ -11,7 +11,7 @@ from wifu.variants import without
 KEYS = (
     "name", "title", "about", "runner", "scenario", "vary", "zip", "skip", "runs", "until", "seed",
     "deterministic", "pair", "baseline", "measure", "metrics", "figure", "claims", "series", "on",
-    "sim", "emu", "live", "substrate", "run_timeout", "tolerance", "compositions", "label",
+    "sim", "emu", "live", "substrate", "run_timeout", "tolerance", "compositions", "label", "quick",
 )  # fmt: skip
 SCENARIO_HEADS = (
     "topology", "radio", "routing", "host", "flow", "handler", "mobility", "event", "stop", "record"

@@ -122,7 +122,7 @@ class Plan:
             if asked or (windows and not real):
                 named = record.get("series", True)
                 others = [n for n in named if n != "all"] if isinstance(named, list) else []
-                others += [f"flow.*.{name}" for name in self.recorded]
+                others += [f"flow.*.{name}" for name in self.recorded if self._has(cell, name)]
                 if named is not False:
                     record["series"] = ["all", *others] if others else True
             if asked or windows:
@@ -130,6 +130,22 @@ class Plan:
         else:
             scenario["seed"] = self.seed + run - 1
         return scenario
+
+    def _has(self, cell: Cell, name: str) -> bool:
+        """Whether what is recorded is there in a cell: what is of a part, such as `ap11.cov`, is
+        where a flow has this part. If none has it anywhere, the simulator says what there is.
+        """
+        from wifu import alike
+
+        part, dot, _ = name.removeprefix("peer.").partition(".")
+        if not dot:
+            return True
+
+        def having(c: Cell) -> bool:
+            found = [stack for stack in alike.stacks(self, c) if stack is not None]
+            return any(part in parts.split(", ") for s in found for parts in s.parts.values())
+
+        return having(cell) or not any(map(having, self.cells))
 
     def scenario_error(self, cell: Cell, message: str) -> PlanError:
         """What the simulator says about a cell's scenario (`flow.1.app: ...`), with the place in
@@ -181,7 +197,7 @@ def parse(
     source = loads(text, path)
     declared = labels_in(source)
     try:
-        for override in overrides:
+        for override in [*_quick(source, overrides), *(o for o in overrides if o != QUICK)]:
             apply_override(source, override, multirun)
     except PlanError as e:
         raise PlanError(e.message, e.key, path, locate(text, e.key) if e.key else None) from None
@@ -190,6 +206,24 @@ def parse(
     except PlanError as e:
         raise PlanError(e.message, e.key, path, locate(text, e.key)) from None
     return _resolve(source, path, text, None if resolved else declared)
+
+
+QUICK = "quick=true"
+"""The override that makes a plan so small as its key `quick` says."""
+
+
+def _quick(source: dict[str, Value], overrides: Sequence[str]) -> list[str]:
+    """The overrides that a plan's key `quick` lists, if they are wanted."""
+    listed = source.pop("quick", None)
+    if listed is not None and not (
+        isinstance(listed, list) and listed and all(isinstance(o, str) for o in listed)
+    ):
+        raise PlanError('is a list of overrides, such as ["runs=2", "hops=1,4"]', "quick")
+    if QUICK not in overrides:
+        return []
+    if listed is None:
+        raise PlanError("this plan does not say what is left out of it", "quick")
+    return list(listed)
 
 
 def _embed(source: dict[str, Value], path: Path | None) -> None:

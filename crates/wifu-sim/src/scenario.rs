@@ -394,6 +394,10 @@ pub struct StopSpec {
     /// With `packets`: a batch ends each time so many more were delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
+    /// As soon as every flow of files or requests has completed so many; the outcome has so many of
+    /// each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
 }
 
 /// Which series are recorded: `true` for the usual ones, or a list of names.
@@ -512,6 +516,7 @@ impl Scenario {
         if self.stop.packets == Some(0) {
             return Err(ScenarioError::key("stop.packets", "must be at least 1"));
         }
+        self.check_requests()?;
         match (self.stop.batch, self.stop.packets) {
             (Some(0), _) => Err(ScenarioError::key("stop.batch", "must be at least 1")),
             (Some(_), None) => Err(ScenarioError::key(
@@ -519,6 +524,38 @@ impl Scenario {
                 "batches are parts of `stop.packets`, which is missing",
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether there are flows that can complete as many requests as end the run.
+    fn check_requests(&self) -> Result<(), ScenarioError> {
+        let wrong = |what: &str| Err(ScenarioError::key("stop.requests", what));
+        let Some(wanted) = self.stop.requests else {
+            return Ok(());
+        };
+        if wanted == 0 {
+            return wrong("must be at least 1");
+        }
+        if self.stop.packets.is_some() {
+            return wrong("`stop.packets` says when the run ends, too: choose one");
+        }
+        let mut asking = self.flow.iter().enumerate().filter(|(_, f)| f.app.asks());
+        if asking.clone().next().is_none() {
+            return wrong("counts files of `http` and answers of `request`, and no flow has any");
+        }
+        match asking.find(|(_, flow)| flow.count.is_some() || flow.stop_at.is_some()) {
+            Some((i, flow)) => {
+                let key = if flow.count.is_some() {
+                    "count"
+                } else {
+                    "stop_at"
+                };
+                Err(ScenarioError::key(
+                    format!("flow[{i}].{key}"),
+                    "with `stop.requests` flows go on until all have so many: leave it out",
+                ))
+            }
+            None => Ok(()),
         }
     }
 }

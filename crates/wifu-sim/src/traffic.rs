@@ -44,7 +44,7 @@ pub enum App {
     File(u64),
     /// As much as goes, until then.
     Stream,
-    /// One file after the other, each over its own connection.
+    /// One file after the other, each over its own connection, or all over one.
     Http(Files),
     /// Talk and silence.
     OnOff(Talk),
@@ -62,6 +62,10 @@ pub struct Files {
     shape: f64,
     scale: f64,
     cap: f64,
+    /// All go over one connection.
+    persistent: bool,
+    /// There is that connection.
+    connected: bool,
     rng: Rng,
 }
 
@@ -114,6 +118,8 @@ impl App {
                 shape: spec.shape.unwrap_or(1.5),
                 scale: octets(spec.scale, 10_000) as f64,
                 cap: octets(spec.cap, 10_000_000) as f64,
+                persistent: spec.persistent.unwrap_or(false),
+                connected: false,
                 rng: rng.split("files"),
             }),
             AppKind::OnOff => App::OnOff(Talk::new(spec, CHUNK, rng)),
@@ -156,16 +162,7 @@ impl App {
     pub fn step(&mut self, now: Time) -> Step {
         match self {
             App::Bulk | App::File(_) | App::Stream => Step::wait(Time::NEVER),
-            App::Http(files) => {
-                let size = files.size();
-                Step {
-                    connect: true,
-                    write: size,
-                    last: true,
-                    expects: Some(size),
-                    next: Time::NEVER,
-                }
-            }
+            App::Http(files) => files.step(),
             App::Request(dialogue) => Step {
                 write: dialogue.request,
                 expects: Some(dialogue.response),
@@ -197,7 +194,10 @@ impl App {
     /// What was under way failed at `now`: when it tries the next; nothing if it does not.
     pub fn failed(&mut self, now: Time, stopped: bool) -> Option<Time> {
         match self {
-            App::Http(_) => self.after(now, stopped),
+            App::Http(files) => {
+                files.connected = false;
+                self.after(now, stopped)
+            }
             _ => None,
         }
     }
@@ -221,6 +221,11 @@ impl App {
             }
             _ => None,
         }
+    }
+
+    /// Whether the connection of a file is that of the next one.
+    pub fn persistent(&self) -> bool {
+        matches!(self, App::Http(files) if files.persistent)
     }
 
     /// Whether it goes from request to request, each of which is measured.
@@ -252,6 +257,20 @@ impl Table {
 }
 
 impl Files {
+    /// The next file.
+    fn step(&mut self) -> Step {
+        let size = self.size();
+        let connect = !self.connected;
+        self.connected = self.persistent;
+        Step {
+            connect,
+            write: size,
+            last: !self.persistent || self.left == Some(1),
+            expects: Some(size),
+            next: Time::NEVER,
+        }
+    }
+
     /// The length of the next file.
     fn size(&mut self) -> u64 {
         let u = 1.0 - self.rng.unit();

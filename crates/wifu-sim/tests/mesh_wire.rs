@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wifu_engine::Blueprint;
 use wifu_sim::Span;
 use wifu_sim::mesh::{EndReason, Simulation};
-use wifu_sim::outcome::Outcome;
+use wifu_sim::outcome::{FlowOutcome, Outcome};
 use wifu_sim::scenario::{FlowSpec, Scenario};
 use wifu_sim::traffic::{App, draws};
 use wifu_wire::Rng;
@@ -224,6 +224,20 @@ fn applications_do_what_they_are_asked_to() {
             .iter()
             .all(|r| r.delay_s > 0.0 && r.bytes >= 10_000)
     );
+    let one = run(&wire(
+        "10Mb/s",
+        &app("app = \"http\"\npause = \"0.1s\"\ncount = 200\npersistent = true"),
+    ));
+    let (each, flow) = (flow, &one.flows[0]);
+    assert_eq!((flow.requests.len(), flow.connections), (200, 1));
+    assert!(flow.finished && one.end == "done");
+    let sizes = |f: &FlowOutcome| f.requests.iter().map(|r| r.bytes).collect::<Vec<_>>();
+    assert_eq!(sizes(flow), sizes(each), "the same files");
+    assert_eq!(flow.bytes, sizes(flow).iter().sum::<u64>());
+    // Without handshakes, which on this wire is little, and the window is what others have left.
+    let delays = |f: &FlowOutcome| f.requests.iter().map(|r| r.delay_s).sum::<f64>();
+    let (less, more) = (delays(flow), delays(each));
+    assert!(less < more, "{less} {more}");
     let request = run(&wire(
         "10Mb/s",
         &app("app = \"request\"\nrequest = 300\nresponse = \"20k\"\ncount = 50\npause = \"10ms\""),
@@ -252,6 +266,81 @@ fn applications_do_what_they_are_asked_to() {
     assert!((3.5..3.6).contains(&flow.last_byte_s.unwrap()));
     let stopped = run(&wire("10Mb/s", &app("stop_at = \"2s\"")));
     assert!(stopped.flows[0].finished && stopped.end == "done");
+}
+
+/// The file under way is completed, or the connection that waits for the next one closes.
+#[test]
+fn a_persistent_connection_closes_when_its_flow_stops() {
+    for pause in ["10ms", "20s"] {
+        let flow = format!(
+            "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\napp = \"http\"\n\
+             pause = \"{pause}\"\npersistent = true\nstop_at = \"1s\"\n"
+        );
+        let outcome = run(&wire("10Mb/s", &flow));
+        let (flow, end) = (&outcome.flows[0], outcome.sim_seconds);
+        assert!(flow.finished && outcome.end == "done", "{flow:?}");
+        assert!((1.0..1.5).contains(&end), "{end}");
+        let whole: u64 = flow.requests.iter().map(|r| r.bytes).sum();
+        assert_eq!((flow.bytes, flow.connections), (whole, 1));
+    }
+}
+
+/// A connection whose peer is away for long fails; the next file has one of its own.
+#[test]
+fn a_persistent_connection_that_fails_is_opened_again() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"http\"\npause = \"10ms\"\n\
+                protocol = \"tcp-newreno,user_timeout=5s\"\npersistent = true\n\
+                [[event]]\nat = \"2s\"\ncut = [\"a\", \"b\"]\n\
+                [[event]]\nat = \"22s\"\nrestore = [\"a\", \"b\"]\n\
+                [stop]\ntime = \"60s\"\n";
+    let outcome = run(&wire("10Mb/s", flow));
+    let flow = &outcome.flows[0];
+    assert!(flow.connections > 1 && flow.fault.is_some(), "{flow:?}");
+    let late = flow.requests.iter().filter(|r| r.start_s > 22.0).count();
+    assert!(late > 100, "{late}");
+}
+
+#[test]
+fn a_run_ends_once_every_flow_has_so_many_files() {
+    let flow = |pause: &str| {
+        format!(
+            "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\napp = \"http\"\n\
+             pause = \"{pause}\"\npersistent = true\n"
+        )
+    };
+    let both = flow("10ms") + &flow("1s");
+    let with = |stop: &str| wire("10Mb/s", &format!("{both}[stop]\n{stop}\n"));
+    let outcome = run(&with("requests = 30"));
+    assert_eq!(outcome.end, "requests");
+    let [quick, slow] = &outcome.flows[..] else {
+        panic!("two flows")
+    };
+    assert_eq!((quick.requests.len(), slow.requests.len()), (30, 30));
+    // The quick one went on meanwhile, and nothing of that is written down.
+    let whole = |f: &FlowOutcome| f.requests.iter().map(|r| r.bytes).sum::<u64>();
+    assert!(quick.bytes > 3 * whole(quick), "{quick:?}");
+    assert_eq!(slow.bytes, whole(slow));
+    let last = slow.requests.last().unwrap();
+    assert!((last.start_s + last.delay_s - outcome.sim_seconds).abs() < 1e-6);
+    let timed = run(&with("requests = 30\ntime = \"3s\""));
+    assert!(timed.end == "time" && timed.flows[1].requests.len() < 30);
+    let finite = with("requests = 3").replacen("persistent", "count = 9\npersistent", 1);
+    let stopped = with("requests = 3").replacen("persistent", "stop_at = 9\npersistent", 1);
+    let file =
+        "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-reno\"\n[stop]\nrequests = 3\n";
+    for (text, what) in [
+        (with("requests = 0"), "stop.requests: must be at least 1"),
+        (
+            with("requests = 3\npackets = 4"),
+            "stop.requests: `stop.packets`",
+        ),
+        (finite, "count: with `stop.requests`"),
+        (stopped, "stop_at: with `stop.requests`"),
+        (wire("10Mb/s", file), "stop.requests: counts files"),
+    ] {
+        let error = Scenario::from_toml(&text).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
 }
 
 /// A sender that stops with a full buffer: what comes later counts for the time until it came.

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from wifu import cutoff, stats
 from wifu.api import Results
@@ -270,8 +271,9 @@ def _published(
     """
     places = levels(cells, task.x)
     numeric = all(isinstance(p, int | float) for p in places)
-    points = []
+    points: list[tuple[float, float]] = []
     for n, label in enumerate(task.every):
+        before = len(points)
         values = published.get(str(label), {}) if task.by else published
         for i, place in enumerate(places):
             if not isinstance(values, Mapping) or str(place) not in values:
@@ -284,17 +286,22 @@ def _published(
             points += [(at, float(v)) for v in ends]
             if len(ends) > 1:
                 axis.plot([at, at], ends, color=style.INK, lw=1.4, zorder=4)
+        if len(points) > before:
+            # On bars they stand where these do; beside lines their edge says whose they are.
+            edge = style.colour(n) if task.lines and len(task.every) > 1 else style.INK
+            axis.plot(
+                *zip(*points[before:], strict=True), "D", color="white", mec=edge, mew=1.4,
+                ms=style.mark(), zorder=5, ls="",
+            )  # fmt: skip
     if points:
-        (drawn,) = axis.plot(
-            *zip(*points, strict=True), "D", color="white", mec=style.INK, mew=1.2,
-            ms=style.mark(), zorder=5, ls="",
-        )  # fmt: skip
-        handles.setdefault("published", drawn)
+        handles["published"] = Line2D(
+            [], [], marker="D", color="white", mec=style.INK, mew=1.4, ms=style.mark(), ls=""
+        )
     return points
 
 
 def _above(axis: Axes, marks: Sequence[tuple[float, float]]) -> None:
-    """The number on a bar stands above the mark of what was published, where they would meet."""
+    """The number on a bar stands above the marks of what was published, where they would meet."""
     bottom, top = axis.get_ylim()
     points = axis.get_position().height * float(page.root(axis).get_figheight()) * 72
     half = 0.8 * style.mark()  # of the diagonal

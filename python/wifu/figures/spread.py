@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.colors as mcolors
@@ -13,7 +13,7 @@ from matplotlib.patches import Ellipse
 
 from wifu import cutoff, stats
 from wifu.api import Results
-from wifu.cells import Cell
+from wifu.cells import Cell, Label
 from wifu.figures import page, style
 from wifu.figures.compare import (
     Made,
@@ -52,9 +52,9 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     """Empirical distribution: of the flows' goodput, or of a metric over runs."""
     cells = chosen(results, spec)
     by = by_of(results, spec, None)
-    name = spec.get("metric")
+    name, pool = spec.get("metric"), spec.get("pool", [])
     words = Words(results, spec)
-    parts, cells, rest = split(words, cells, [by])
+    parts, cells, rest = split(words, cells, [by, *pool])
     samples = [_cdf_sample(results, members, name) for _, members in parts]
     shared = _shared(spec, [float(x.max()) for x in samples if x.size])
     figure, axes = page.panels(len(parts), share_x=shared)
@@ -79,6 +79,7 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
                 across, up, color=style.colour(look), linestyle=style.dash(look), **marks
             )
             handles.setdefault(words.apart(by, label), line)
+        _marks(axis, spec.get("published", {}), every if by else [None], handles)
         style.entitle(axis, _said(title, not shared))
         axis.set_xlabel(words.scale(name) if name else _of_flows(words))
         axis.set_ylim(0, 1.02)
@@ -95,12 +96,61 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     total = sum(x.size for x in samples)
     told = counts(results, cells, name)
     caption = f"Empirical distribution of the {what}; {total} values, {told}."
+    if pool:
+        caption += f" All of {' and '.join(words.axis(axis) for axis in pool)} together."
+    caption += _published_words(spec.get("published", {}), words, by)
+    if len(parts) == 1:
+        caption += _middles(results, cells, name, (words, by, every))
     if longer := _longer(results, cells, name):
         caption += f" {longer} runs took longer, as transfers were cut off by the end of the run: "
         caption += "there curves end below 1."
     elif name is None:
         caption += cut_off(results, cells, "goodput")
     return figure, f"Distribution of the {what}", caption + ("" if shared else OWN) + rest
+
+
+def _marks(
+    axis: Axes, published: Mapping[str, Any], every: Sequence[Label | None], handles: dict[str, Any]
+) -> None:
+    """What a paper says of the distribution: by label of `by`, what share is below which value. A
+    mark is edged in the colour of its curve.
+    """
+    for n, label in enumerate(every):
+        table = published if label is None else published.get(str(label), {})
+        if table:
+            axis.plot(
+                [float(v) for v in table.values()], [float(share) for share in table], "D",
+                color="white", mec=style.colour(n), mew=1.8, ms=6, zorder=5, ls="",
+            )  # fmt: skip
+            handles["published"] = Line2D(
+                [], [], marker="D", color="white", mec=style.INK, mew=1.4, ms=5.5, ls=""
+            )
+
+
+def _published_words(published: Mapping[str, Any], words: Words, by: str | None) -> str:
+    """The marks of what was published in words, which tell in grey whose they are."""
+    said = []
+    for label, table in published.items() if by is not None else [("", published)]:
+        points = ", ".join(f"{share} below {value:g}" for share, value in table.items())
+        said.append(f"{words.apart(by, label)} {points}".strip())
+    return f" Published: {'; '.join(said)}." if any(said) else ""
+
+
+def _middles(
+    results: Results, cells: Sequence[Cell], name: str | None,
+    told: tuple[Words, str | None, Sequence[Label]],
+) -> str:  # fmt: skip
+    """Mean and median of each curve in words, but of curves that end below 1."""
+    words, by, every = told
+    unit = metric_of(name or "goodput").unit
+    said = []
+    for label in every:
+        own = [c for c in cells if by is None or c.labels[by] == label]
+        x = _cdf_sample(results, own, name)
+        if x.size and not _longer(results, own, name):
+            numbers = f"{style.number(float(x.mean()))} and {style.number(float(np.median(x)))}"
+            said.append(f"{words.apart(by, label)} {numbers}".strip())
+    return f" Mean and median, {unit}: {'; '.join(said)}." if said else ""
 
 
 def _of_flows(words: Words) -> str:

@@ -42,11 +42,12 @@ class Segments(NamedTuple):
 
 SHOWN = {
     "goodput": ("delivered", "goodput", "Mb/s"),
+    "delivered": ("delivered", "bytes delivered in order", "MB"),
     "cwnd": ("cwnd", "window", "kB"),
     "srtt": ("srtt", "round-trip time", "ms"),
 }
 """What is shown: the series that it is made of, its name and unit."""
-SCALES = {"cwnd": 1e3, "srtt": 1e-3}
+SCALES = {"delivered": 1e6, "cwnd": 1e3, "srtt": 1e-3}
 
 
 def _run(results: Results, spec: Mapping[str, Any]) -> int:
@@ -82,7 +83,7 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     names = words.titles(cells)
     lines: dict[str, Any] = {}
     for (cell, series), column in zip(found, columns, strict=True):
-        _flows(column, series, show, window, (start, end), lines)
+        _flows(column, series, (show, window), (start, end), _last(results, cell, run), lines)
         style.entitle(column[0], names[cell.name])
         column[-1].set_xlabel("time, s")
         column[0].set_xlim(start, end)
@@ -100,6 +101,13 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     caption += " Congestion window of the sender." if "cwnd" in show else ""
     caption += " Smoothed round-trip time at the sender." if "srtt" in show else ""
     return figure, "Over time", caption + rest
+
+
+def _last(results: Results, cell: Cell, run: int) -> Mapping[int, float]:
+    """Until when flows last that do not come to an end: until the run does, whatever they get."""
+    outcome = results.outcome(cell, run)
+    whole = float(outcome["sim_seconds"])
+    return {int(f["id"]): whole for f in outcome["flows"] if not f.get("finished")}
 
 
 def _scale(words: Words, what: str, window: float) -> str:
@@ -142,16 +150,18 @@ def _range(
 
 
 def _flows(
-    column: Sequence[Axes], series: Series, show: Sequence[str], window: float,
-    span: tuple[float, float], lines: dict[str, Any],
+    column: Sequence[Axes], series: Series, shown: tuple[Sequence[str], float],
+    span: tuple[float, float], last: Mapping[int, float], lines: dict[str, Any],
 ) -> None:  # fmt: skip
     """All flows of a cell; `lines` gets one of each by its name."""
+    show, window = shown
     flows = sorted({int(n.split(".")[1]) for n in series if n.startswith("flow.")})
     for axis, what in zip(column, show, strict=True):
         for n, flow in enumerate(flows):
-            drawn = _line(series, flow, what, window)
+            drawn = _line(series, flow, what, window, last.get(flow))
             if drawn is None:
                 continue
+            drawn = _within(drawn, span)
             (line,) = axis.plot(
                 drawn.times, drawn.y, color=style.colour(n), linestyle=style.later_dash(n),
                 linewidth=(0.75 if len(flows) <= 3 else 0.55) * style.line(),
@@ -196,17 +206,34 @@ def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
     return figure, columns
 
 
-def _line(series: Series, flow: int, what: str, window: float) -> Drawn | None:
-    """The line of a flow, if there is one."""
+def _line(series: Series, flow: int, what: str, window: float, last: float | None) -> Drawn | None:
+    """The line of a flow, if there is one. What it gets is drawn to its `last` instant: that it
+    gets nothing any more is seen.
+    """
     data = series.get(f"flow.{flow}.{SHOWN.get(what, (what,))[0]}")
     if data is None or len(data) == 0:
         return None
     times, y = data.index.to_numpy(float), data.to_numpy(float)
     if what == "goodput":
-        at, rate = sliding(times, y, window, window / 10)
+        at, rate = sliding(times, y, window, window / 10, end=last)
         return Drawn(at, rate / 1e6, False)
+    if what == "delivered" and last is not None:
+        times, y = np.append(times, last), np.append(y, y[-1])
     # What was not known is NaN, which leaves a gap.
     return Drawn(times, y / SCALES.get(what, 1.0), True)
+
+
+def _within(drawn: Drawn, span: tuple[float, float]) -> Drawn:
+    """The part of a line that is shown: what lies outside decides no scale."""
+    (start, end), times, y = span, drawn.times, drawn.y
+    inside = (times >= start) & (times <= end)
+    before, after = np.flatnonzero(times < start), bool(times.size and times[-1] > end)
+    shown, values = times[inside], y[inside]
+    if drawn.steps and before.size:
+        shown, values = np.append(start, shown), np.append(y[before[-1]], values)
+    if drawn.steps and after and values.size:
+        shown, values = np.append(shown, end), np.append(values, values[-1])
+    return Drawn(shown, values, drawn.steps)
 
 
 def sequence(results: Results, spec: dict[str, Any]) -> Made:

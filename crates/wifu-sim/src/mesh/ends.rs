@@ -132,7 +132,7 @@ impl Flows {
             App::Request(_) if wanted.is_some_and(|n| sender.read >= flow.answered + n) => {
                 self.answer_complete(clock, nodes, number);
             }
-            App::Http(_) if wanted == Some(receiver.read) => {
+            App::Http(_) if wanted.map(|n| flow.answered + n) == Some(receiver.read) => {
                 self.file_complete(clock, nodes, number);
             }
             App::Request(_) | App::Http(_) => {}
@@ -145,8 +145,8 @@ impl Flows {
     }
 
     fn file_complete(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32) {
+        self.note_request(clock.now, number);
         let flow = &mut self[number];
-        flow.note_request(clock.now);
         match flow.app.completed(clock.now, flow.stopped) {
             Some(at) => self.step_at(clock, number, at),
             None => self.no_more_files(clock.now, nodes, number),
@@ -163,14 +163,31 @@ impl Flows {
         }
     }
 
-    fn no_more_files(&mut self, now: Time, nodes: &mut Nodes, number: u32) {
-        self[number].account.finished = true;
+    /// There will be no further file; a connection that waits for one closes.
+    pub(crate) fn no_more_files(&mut self, now: Time, nodes: &mut Nodes, number: u32) {
+        let flow = &mut self[number];
+        flow.account.finished = true;
+        flow.ends[0].last = true;
+        flow.write(now, nodes, 0);
         self.look(now, nodes, number);
     }
 
-    fn answer_complete(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32) {
+    /// The request under way is complete. Those beyond what ends the run are not written down: with
+    /// as many of each flow all count alike.
+    fn note_request(&mut self, now: Time, number: u32) {
+        let most = self.stop.requests.map_or(usize::MAX, |n| n as usize);
         let flow = &mut self[number];
-        flow.note_request(clock.now);
+        let before = flow.account.requests.len();
+        flow.note_request(now, before < most);
+        let count = flow.account.requests.len();
+        if count > before {
+            self.stop.answered(count);
+        }
+    }
+
+    fn answer_complete(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32) {
+        self.note_request(clock.now, number);
+        let flow = &mut self[number];
         if let Some(at) = flow.app.completed(clock.now, flow.stopped) {
             return self.step_at(clock, number, at);
         }
@@ -286,9 +303,12 @@ impl Flow {
         }
     }
 
-    fn note_request(&mut self, now: Time) {
-        if let Some((since, bytes)) = self.request.take() {
-            self.answered += bytes;
+    fn note_request(&mut self, now: Time, written_down: bool) {
+        let Some((since, bytes)) = self.request.take() else {
+            return;
+        };
+        self.answered += bytes;
+        if written_down {
             self.account.requests.push(RequestOutcome {
                 start_s: since.as_secs_f64(),
                 bytes,

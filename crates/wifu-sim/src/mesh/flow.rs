@@ -178,7 +178,7 @@ pub(crate) struct Flow {
     pub(crate) part: u64,
     /// The request or file under way: since when, how long.
     pub(crate) request: Option<(Time, u64)>,
-    /// Octets of answers or files before the one under way.
+    /// Octets of answers or files before the one under way, of the present connection.
     pub(crate) answered: u64,
     pub(crate) account: Account,
 }

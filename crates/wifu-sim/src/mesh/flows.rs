@@ -191,6 +191,11 @@ impl Flows {
     /// How far the run is.
     pub(crate) fn progress(&self, now: Time) -> Progress {
         self.stop.progress(now, || {
+            if let Some(wanted) = self.stop.requests {
+                let asking = self.all.iter().filter(|f| f.spec.app.asks());
+                let least = asking.map(|f| f.account.requests.len()).min();
+                return least.unwrap_or(0) as f64 / wanted as f64;
+            }
             let finite = self.all.iter().filter(|f| f.finite);
             finite.map(|f| f.share(now)).fold(1.0, f64::min)
         })

@@ -59,6 +59,7 @@ impl Flows {
         let end = &mut flow.ends[0];
         if step.connect {
             (end.goal, end.last) = (step.write, step.last);
+            flow.answered = 0;
             let opened = self.connect(clock, nodes, number);
             self.step_at(clock, number, step.next);
             return if opened { Then::Send } else { Then::Rest };
@@ -110,9 +111,9 @@ impl Flows {
             // What is under way is completed.
             App::Http(_) | App::Request(_) if flow.request.is_some() => return Then::Rest,
             App::Http(_) => {
-                flow.account.finished = true;
-                self.look(now, nodes, number);
-                return Then::Rest;
+                let waits = flow.app.persistent();
+                self.no_more_files(now, nodes, number);
+                return if waits { Then::Send } else { Then::Rest };
             }
             _ => {}
         }

@@ -13,6 +13,8 @@ pub enum EndReason {
     Done,
     /// As many packets as wanted were delivered.
     Packets,
+    /// Every flow that asks has as many answers, or files, as wanted.
+    Requests,
     /// `stop.time`, or a day.
     Time,
     /// Nothing will ever happen again.
@@ -25,6 +27,7 @@ impl EndReason {
         match self {
             EndReason::Done => "done",
             EndReason::Packets => "packets",
+            EndReason::Requests => "requests",
             EndReason::Time => "time",
             EndReason::Idle => "idle",
         }
@@ -47,6 +50,10 @@ pub(crate) struct Stop {
     pub(crate) time: Time,
     packets: Option<u64>,
     batch: Option<u64>,
+    /// Files or answers that each flow of such is to have.
+    pub(crate) requests: Option<u64>,
+    /// Flows that have not so many yet.
+    asking: usize,
     delivered: u64,
     next_batch: u64,
     /// Finite flows that are not done.
@@ -63,7 +70,8 @@ impl Stop {
     /// The rules of a scenario whose flows of these numbers are finite.
     pub(crate) fn new(scenario: &Scenario, finite: usize) -> Result<Stop, ScenarioError> {
         let spec = &scenario.stop;
-        if spec.time.is_none() && spec.packets.is_none() && finite == 0 {
+        let counted = spec.packets.or(spec.requests).is_some();
+        if spec.time.is_none() && !counted && finite == 0 {
             let what = "no flow comes to an end by itself: say when to stop";
             return Err(ScenarioError::key("stop.time", what));
         }
@@ -71,6 +79,8 @@ impl Stop {
             time: Time::ZERO + spec.time.map_or(PATIENCE, |t| t.0),
             packets: spec.packets,
             batch: spec.batch,
+            requests: spec.requests,
+            asking: scenario.flow.iter().filter(|f| f.app.asks()).count(),
             delivered: 0,
             next_batch: spec.batch.unwrap_or(u64::MAX),
             waiting: finite,
@@ -98,18 +108,29 @@ impl Stop {
     /// One more finite flow has nothing left to do.
     pub(crate) fn flow_done(&mut self) {
         self.waiting -= 1;
-        if self.waiting == 0 && self.packets.is_none() {
+        if self.waiting == 0 && self.packets.or(self.requests).is_none() {
             self.ended.get_or_insert(EndReason::Done);
         }
     }
 
-    /// How far the run is at `now`; `least` is the share of the finite flow that is least far.
+    /// A flow that asks has so many answers, or files, by now.
+    pub(crate) fn answered(&mut self, count: usize) {
+        if self.requests == Some(count as u64) {
+            self.asking -= 1;
+            if self.asking == 0 {
+                self.ended.get_or_insert(EndReason::Requests);
+            }
+        }
+    }
+
+    /// How far the run is at `now`; `least` is the share of the flow that is least far, of those that
+    /// decide when it ends.
     pub(crate) fn progress(&self, now: Time, least: impl FnOnce() -> f64) -> Progress {
         let of_time = now.as_secs_f64() / self.time.as_secs_f64().max(1e-9);
         let mut share = if self.timed { of_time } else { 0.0 };
         if let Some(packets) = self.packets {
             share = share.max(self.delivered as f64 / packets as f64);
-        } else if self.finite {
+        } else if self.finite || self.requests.is_some() {
             share = share.max(least());
         }
         Progress {

@@ -17,7 +17,8 @@ pub enum AppKind {
     File,
     /// Sends as much as goes for `time`, then closes.
     Stream,
-    /// One file after the other, each over its own connection: sizes Pareto, pauses exponential.
+    /// One file after the other, each over its own connection or all over one: sizes Pareto, pauses
+    /// exponential.
     Http,
     /// Talks at `rate` for about `on`, is silent for about `off`.
     OnOff,
@@ -28,6 +29,11 @@ pub enum AppKind {
 }
 
 impl AppKind {
+    /// Whether it goes from request to request, each of which is measured.
+    pub fn asks(self) -> bool {
+        matches!(self, AppKind::Http | AppKind::Request)
+    }
+
     /// The name in scenarios and outcomes.
     pub fn name(self) -> &'static str {
         match self {
@@ -83,6 +89,9 @@ pub struct FlowSpec {
     /// `http`: no file is longer (10 MB).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<Octets>,
+    /// `http`: all files over one connection, which a failure alone ends (Behaviour D36).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistent: Option<bool>,
     /// `onoff`: mean time of talk (exponential).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Secs>,
@@ -113,9 +122,21 @@ pub struct FlowSpec {
 const FASTEST: u64 = 100_000_000_000;
 
 /// The keys that only some applications use.
-const OPTIONAL: [&str; 13] = [
-    "bytes", "time", "rate", "size", "pause", "count", "shape", "scale", "cap", "on", "off",
-    "request", "response",
+const OPTIONAL: [&str; 14] = [
+    "bytes",
+    "time",
+    "rate",
+    "size",
+    "pause",
+    "count",
+    "shape",
+    "scale",
+    "cap",
+    "persistent",
+    "on",
+    "off",
+    "request",
+    "response",
 ];
 
 impl FlowSpec {
@@ -177,7 +198,10 @@ impl FlowSpec {
             (_, AppKind::Bulk) => (&[], &[]),
             (_, AppKind::File) => (&["bytes"], &[]),
             (_, AppKind::Stream) => (&["time"], &[]),
-            (_, AppKind::Http) => (&["pause"], &["count", "shape", "scale", "cap"]),
+            (_, AppKind::Http) => (
+                &["pause"],
+                &["count", "shape", "scale", "cap", "persistent"],
+            ),
             (_, AppKind::OnOff) => (&["rate", "on", "off"], &["time"]),
             (_, AppKind::Request) => (&[], &["request", "response", "pause", "count"]),
             (_, AppKind::Trace) => (&["rows"], &[]),
@@ -195,6 +219,7 @@ impl FlowSpec {
             "shape" => self.shape.is_some(),
             "scale" => self.scale.is_some(),
             "cap" => self.cap.is_some(),
+            "persistent" => self.persistent.is_some(),
             "on" => self.on.is_some(),
             "off" => self.off.is_some(),
             "request" => self.request.is_some(),
@@ -271,7 +296,9 @@ fn value(key: &str, text: &str) -> Result<Value, ScenarioError> {
     if key != "rows" {
         let whole = text.parse::<u64>().map(Value::from);
         let number = || text.parse::<f64>().map(Value::from);
-        return Ok(whole.or_else(|_| number()).unwrap_or_else(|_| text.into()));
+        let truth = || text.parse::<bool>().map(Value::from);
+        let known = whole.or_else(|_| number()).or_else(|_| truth());
+        return Ok(known.unwrap_or_else(|_| text.into()));
     }
     let row = |row: &str| {
         let (at, octets) = row.split_once(':')?;

@@ -60,7 +60,8 @@ Flows (--flow SOURCE:DESTINATION:PROTOCOL[,KEY=VALUE...], as often as wanted). K
   bytes=2M  send this and close             time=30s  send for this long and close
   start=1s jitter=5ms stop_at=20s           when it connects, and when its application falls silent
   rate=2M size=1500                         udp; without a rate it saturates its node
-  pause=1s [scale= shape= cap= count=]      http: files with pauses between them
+  pause=1s [scale= shape= cap= count=]      http: files with pauses between them, each over its own
+                                            connection (persistent=true: all over one)
   rate= on= off=                            talk and silence
   request=200 response=30k [pause= count=]  questions and answers
   Everything else is a parameter of the protocol (iw=4). Neither bytes nor time: it never ends.

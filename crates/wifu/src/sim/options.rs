@@ -11,9 +11,27 @@ use wifu_wire::names::meant;
 use super::{Args, link};
 
 /// Words of `--flow` that say what the application does; the others are the protocol's parameters.
-const FLOW_KEYS: [&str; 19] = [
-    "app", "bytes", "time", "rate", "size", "pause", "count", "shape", "scale", "cap", "on", "off",
-    "request", "response", "start", "jitter", "stop_at", "from", "to",
+const FLOW_KEYS: [&str; 20] = [
+    "app",
+    "bytes",
+    "time",
+    "rate",
+    "size",
+    "pause",
+    "count",
+    "shape",
+    "scale",
+    "cap",
+    "on",
+    "off",
+    "persistent",
+    "request",
+    "response",
+    "start",
+    "jitter",
+    "stop_at",
+    "from",
+    "to",
 ];
 
 /// What the options mean, all of them, `KEY=VALUE` last. Flows of the short form have no ends yet.
@@ -151,7 +169,9 @@ fn implied(flow: &Json) -> Option<&'static str> {
         () if flow["protocol"] == "udp" && !has("on") && !has("off") => None,
         () if has("on") || has("off") => Some("onoff"),
         () if has("request") || has("response") => Some("request"),
-        () if has("shape") || has("scale") || has("cap") || has("pause") => Some("http"),
+        () if has("shape") || has("scale") || has("cap") || has("pause") || has("persistent") => {
+            Some("http")
+        }
         () if has("bytes") => Some("file"),
         () if has("time") => Some("stream"),
         () => None,

@@ -60,6 +60,25 @@ fn files_have_the_lengths_and_pauses_that_the_simulator_draws() {
 }
 
 #[test]
+fn files_go_over_one_connection_if_it_persists() {
+    let server = Server::start(&[]);
+    let words = "http,pause=20ms,count=6,persistent=true";
+    let report = server.test(&["--app", words, "--seed", "7", "--arrivals", "0.0001"]);
+    let mut alone = app("http,pause=20ms,count=6", 7);
+    let found = requests(&report);
+    assert_eq!(found.len(), 6);
+    for (_, bytes, delay) in &found {
+        let expected = alone.step(Time::ZERO).expects;
+        alone.completed(Time::ZERO, false);
+        assert!(expected == Some(*bytes) && *delay > 0.0, "{found:?}");
+    }
+    let total: u64 = found.iter().map(|r| r.1).sum();
+    assert_eq!(at(&report, "end.sum_received.bytes").as_u64(), Some(total));
+    assert_eq!(at(&report, "wifu.application.connections"), 1);
+    assert_eq!(at(&report, "wifu.application.finished"), true);
+}
+
+#[test]
 fn answers_are_read_at_the_client_and_count() {
     let server = Server::start(&[]);
     let words = "request,request=300,response=20k,pause=10ms,count=5";

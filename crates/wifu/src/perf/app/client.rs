@@ -125,8 +125,8 @@ struct Client<'a> {
     count: Count,
     told: Outcome,
     conn: Option<Conn>,
-    /// The present connection's end here, once the server knows how much it is given.
-    announced: Option<SocketAddr>,
+    /// The present connection's end here, and how much of what it is given the server knows of.
+    announced: Option<(SocketAddr, u64)>,
     /// When the present connection has to be established.
     deadline: Time,
     /// When the application acts next by itself.
@@ -369,12 +369,17 @@ impl Client<'_> {
         let Some(conn) = self.conn.as_ref().filter(|conn| conn.open()) else {
             return Ok(());
         };
-        if let (None, Some(bytes)) = (self.announced, conn.whole()) {
+        // What comes behind other files on their connection is told of when it begins.
+        let files = self.app.persistent().then(|| conn.goal());
+        let Some(bytes) = conn.whole().or(files) else {
+            return Ok(());
+        };
+        if self.announced.is_none_or(|(_, before)| before != bytes) {
             let from = conn.local().context("asking for an address")?;
             let patience = self.link.args.control_patience();
             self.control
                 .send(&Message::Expect { from, bytes }, patience)?;
-            self.announced = Some(from);
+            self.announced = Some((from, bytes));
         }
         Ok(())
     }
@@ -394,12 +399,14 @@ impl Client<'_> {
 
     /// All that the connection from there was given has arrived.
     fn arrived(&mut self, from: SocketAddr) {
-        if self.conn.is_none() || self.announced != Some(from) {
+        if self.conn.is_none() || self.announced.map(|(end, _)| end) != Some(from) {
             return;
         }
         if self.link.test.app.as_ref().map(|app| app.spec.app) == Some(AppKind::Http) {
-            self.look();
-            self.conn = None;
+            if !self.app.persistent() {
+                self.look();
+                self.conn = None;
+            }
             self.complete();
         } else if !self.app.requests() {
             self.finish();

@@ -84,6 +84,11 @@ impl Conn {
         (self.last && self.goal < u64::MAX).then_some(self.goal)
     }
 
+    /// All that it is given to write so far.
+    pub fn goal(&self) -> u64 {
+        self.goal
+    }
+
     /// Bytes read from it so far.
     pub fn read(&self) -> u64 {
         self.read

@@ -77,7 +77,7 @@ struct Peer {
     /// None once it is closed.
     conn: Option<Conn>,
     read: u64,
-    /// The client knows that all of it has arrived.
+    /// The client knows that all that it announced has arrived.
     told: bool,
     /// When it is closed, since the start: the client has closed it.
     until: Option<Duration>,
@@ -283,6 +283,10 @@ impl Server<'_> {
                         self.expected.clear();
                     }
                     self.expected.insert(from, bytes);
+                    // One that brings a further file.
+                    for peer in self.peers.iter_mut().filter(|peer| peer.from == from) {
+                        peer.told = false;
+                    }
                     if let Err(error) = self.tell() {
                         return Some(Ending::Lost(format!("{error:#}")));
                     }

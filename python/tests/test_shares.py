@@ -1,0 +1,155 @@
+"""Figures of what each flow gets, pooled distributions, and flows that get nothing any more."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake import CHAIN, FakeResult, fake, pairs
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+import wifu
+from wifu import kinds
+from wifu import plan as plans
+from wifu.errors import PlanError
+
+STARVED = """
+name = "starved"
+runs = 2
+[scenario]
+topology.words = "linear,3"
+[[scenario.flow]]
+protocol = "{protocol}"
+copies = 2
+[vary]
+protocol = ["tcp-reno", "tcp-newreno"]
+[series]
+runs = [1]
+"""
+
+
+def starving(scenario: dict[str, Any]) -> FakeResult:
+    """One of two flows, another in each run, has all from 2 s on; a run takes 10 s."""
+    result = fake(scenario)
+    outcome = result._outcome
+    loser = 1 + scenario["run"] % 2
+    series = {}
+    for flow in outcome["flows"]:
+        lost = flow["id"] == loser
+        octets = 100_000 if lost else 5_000_000 + 1000 * scenario["run"]
+        end = 2.0 if lost else 10.0
+        flow.update(finished=False, bytes=octets, last_byte_s=end)
+        times = np.linspace(0.1, end, 200)
+        series[f"flow.{flow['id']}.delivered"] = pairs(times, octets * times / end)
+    outcome["sim_seconds"] = 10.0
+    return FakeResult(outcome, series)
+
+
+@pytest.fixture(scope="module")
+def starved(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
+    return wifu.campaign(plans.parse(STARVED), tmp_path_factory.mktemp("s") / "r", runner=starving)
+
+
+def drawn(results: wifu.Results, **spec: Any) -> tuple[Figure, str]:
+    from wifu.figures import style
+
+    module = import_module(f"wifu.figures.{kinds.KINDS[spec['kind']].module}")
+    with style.context(None):
+        figure, _, caption = getattr(module, spec["kind"])(results, spec)
+        figure.draw_without_rendering()
+    return figure, caption
+
+
+def heights(figure: Figure) -> list[float]:
+    return [p.get_height() for a in figure.axes for p in a.patches if isinstance(p, Rectangle)]
+
+
+def places(figure: Figure) -> list[str]:
+    return [t.get_text() for t in figure.axes[0].get_xticklabels()]
+
+
+def test_each_flow_has_a_bar_and_all_together_one(starved: wifu.Results) -> None:
+    figure, caption = drawn(starved, kind="flows", where={"protocol": "tcp-reno"})
+    winner, loser = (octets * 8 / (10 - 0.005) / 1e6 for octets in (5_001_500, 100_000))
+    mean = (winner + loser) / 2
+    # Now the one loses, and now the other: their means hide it.
+    assert heights(figure) == pytest.approx([mean, mean, winner + loser], rel=1e-3)
+    assert places(figure) == ["1: n1 to n3", "2: n1 to n3", "all"]
+    figure, caption = drawn(starved, kind="flows", sorted=True, where={"protocol": "tcp-reno"})
+    assert heights(figure) == pytest.approx([winner, loser, winner + loser])
+    assert places(figure) == ["1", "2", "all"]
+    assert "in each run flows are in order, the strongest first" in caption
+    figure, caption = drawn(starved, kind="flows", run=2, where={"protocol": "tcp-reno"})
+    assert heights(figure) == pytest.approx([winner, loser, winner + loser], rel=1e-3)
+    assert "run 2 alone" in caption
+
+
+def test_a_flow_that_gets_nothing_any_more_is_drawn_to_the_end(starved: wifu.Results) -> None:
+    for show, last in (("goodput", 0.0), ("delivered", 0.1)):
+        figure, _ = drawn(starved, kind="timeseries", show=[show])
+        loser = figure.axes[0].get_lines()[1]
+        x, y = (np.asarray(v, dtype=float) for v in loser.get_data())
+        assert x[-1] == pytest.approx(10.0) and y[-1] == pytest.approx(last), show
+
+
+def test_what_lies_outside_the_time_shown_decides_no_scale(starved: wifu.Results) -> None:
+    figure, _ = drawn(starved, kind="timeseries", show=["delivered"], to="2s")
+    assert figure.axes[0].get_xlim()[1] == pytest.approx(2.0)
+    assert 1.0 <= figure.axes[0].get_ylim()[1] < 1.5, "5 MB in 10 s"
+    winner = figure.axes[0].get_lines()[0]
+    assert np.asarray(winner.get_xdata(), dtype=float)[-1] == pytest.approx(2.0)
+
+
+def test_a_distribution_pools_axes(results: wifu.Results) -> None:
+    apart, _ = drawn(results, kind="cdf")
+    assert len(apart.axes) == 2
+    figure, caption = drawn(
+        results, kind="cdf", pool=["hops"], published={"tcp-reno": {"0.5": 3.0, "0.9": 4.0}}
+    )
+    assert len(figure.axes) == 1
+    assert "Published: tcp-reno 0.5 below 3, 0.9 below 4." in caption
+    assert "All of hops together." in caption and "Mean and median, Mb/s: tcp-reno " in caption
+    lines = figure.axes[0].get_lines()
+    known = results.flows[results.flows["protocol"] == "tcp-reno"]["goodput_bps"] / 1e6
+    x, y = (np.asarray(v, dtype=float) for v in lines[0].get_data())
+    assert sorted(set(x)) == pytest.approx(sorted(known)) and y[-1] == 1.0
+    marks = np.asarray(lines[-1].get_data(), dtype=float)
+    assert marks.tolist() == [[3.0, 4.0], [0.5, 0.9]]
+
+
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ('kind = "flows"\nmetric = "srtt"', "metric: is goodput or delay"),
+        ('kind = "flows"\nsorted = 1', "sorted: must be true or false"),
+        ('kind = "cdf"\npool = "hops"', "pool: is a list of axes"),
+        ('kind = "cdf"\npool = ["hosp"]', "no axis is called hosp; did you mean `hops`"),
+        ('kind = "cdf"\npublished = { tcp-rneo = { "0.5" = 1 } }', "did you mean `tcp-reno`"),
+        ('kind = "cdf"\npublished = { tcp-reno = { "5" = 1 } }', r"is \{ share = value \}"),
+        # Without quotes TOML takes this for a table in a table.
+        ('kind = "cdf"\npublished = { tcp-reno = { 0.5 = 1 } }', r"is \{ share = value \}"),
+    ],
+)
+def test_wrong_keys_are_told(figure: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        plans.parse(f"{CHAIN}\n[[figure]]\n{figure}\n")
+
+
+def test_numbers_stand_above_all_marks_that_they_would_meet(results: wifu.Results) -> None:
+    plain, _ = drawn(results, kind="bars", x="hops")
+    first = plain.axes[0].texts[0]
+    value = float(first.xy[1])  # type: ignore[attr-defined]
+    high = float(plain.axes[0].get_ylim()[1])
+    marks = [value + 0.02 * high, value + 0.09 * high]
+    figure, _ = drawn(results, kind="bars", x="hops", published={"tcp-reno": {"1": marks}})
+    text = figure.axes[0].texts[0]
+    assert float(text.xy[1]) == pytest.approx(marks[1])  # type: ignore[attr-defined]
+
+
+def test_figures_are_written(starved: wifu.Results, tmp_path: Path) -> None:
+    from wifu import figures
+
+    made = figures.draw(starved, {"kind": "flows", "sorted": True, "columns": 1}, tmp_path)
+    assert made.svg.exists() and "strongest first" in made.svg.read_text()

@@ -1,0 +1,141 @@
+"""Figures of what each flow of a run gets, and all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from wifu import stats
+from wifu.api import Results
+from wifu.cells import Cell
+from wifu.errors import LabError
+from wifu.figures import page, style
+from wifu.figures.compare import (
+    Made,
+    by_of,
+    capital,
+    chosen,
+    counts,
+    cut_off,
+    levels,
+    split,
+    stopped,
+    whiskers,
+)
+from wifu.figures.words import Words, with_unit
+from wifu.metrics import metric_of
+
+COLUMN = {"goodput": "goodput_bps", "delay": "delay_s"}
+"""What a flow can be drawn by, and its column of the table of flows."""
+
+ALL = {"goodput": "all", "delay": "mean"}
+"""What stands behind the flows: the sum, or the mean."""
+
+
+def flows(results: Results, spec: dict[str, Any]) -> Made:
+    """A group of bars for each flow and one for all, a bar for each level of `by`."""
+    cells = chosen(results, spec)
+    by = by_of(results, spec, None)
+    metric, ranked = str(spec.get("metric", "goodput")), bool(spec.get("sorted", False))
+    words = Words(results, spec)
+    parts, cells, rest = split(words, cells, [by])
+    shown = {c.name: _table(results, c, metric, spec.get("run"), ranked) for c in cells}
+    count = max((table.shape[1] - 1 for table in shown.values()), default=0)
+    if count < 1:
+        raise LabError("no run has flows" if spec.get("run") is None else f"no run {spec['run']}")
+    every = levels(cells, by)
+    figure, axes = page.panels(len(parts))
+    for axis, (title, members) in zip(axes, parts, strict=True):
+        for n, label in enumerate(every):
+            for cell in (c for c in members if by is None or c.labels[by] == label):
+                _bars(axis, shown[cell.name], metric, n, len(every))
+        axis.set_xlim(-0.55, count + 0.55)
+        names = _names(results, members, count, ranked)
+        style.places(axis, range(count + 1), [*names, ALL[metric]])
+        axis.axvline(count - 0.5, color=style.MUTED, linewidth=0.8)
+        axis.tick_params(axis="x", length=0)
+        axis.margins(y=0.12)
+        axis.set_ylim(bottom=0)
+        style.entitle(axis, title)
+        axis.set_xlabel(RANKS[metric] if ranked else "flow")
+        style.grid(axis)
+    style.from_zero(axes)
+    page.align(axes, "y")
+    what = words.quantity(metric, NAMES[metric])
+    style.label_rows(axes, with_unit(f"{what} of a flow", metric_of(metric).unit))
+    named = [(style.patch(n), words.apart(by, label)) for n, label in enumerate(every)]
+    style.legend(figure, [p for p, _ in named], [name for _, name in named])
+    caption = f"{capital(what)} of each flow, and "
+    caption += "of all together; " if metric == "goodput" else "their mean; "
+    if ranked:
+        caption += f"in each run flows are in order, {RANKS[metric].removeprefix('flows, ')}; "
+    if "run" in spec:
+        caption += f"run {spec['run']} alone."
+    else:
+        caption += f"whiskers: 95 % interval{stopped(results)}; {counts(results, cells)}."
+    return figure, f"{capital(what)} of each flow", caption + cut_off(results, cells, metric) + rest
+
+
+NAMES = {"goodput": "goodput", "delay": "mean download time"}
+RANKS = {"goodput": "flows, the strongest first", "delay": "flows, the quickest first"}
+"""What is written below flows that are ordered in each run."""
+
+
+def _table(
+    results: Results, cell: Cell, metric: str, run: int | None, ranked: bool
+) -> stats.Floats:
+    """A row for each run of a cell, a column for each flow, and one for all behind them."""
+    rows = results.flows
+    rows = rows[(rows["cell"] == cell.name) & (rows["status"] == "ok")]
+    if run is not None:
+        rows = rows[rows["run"] == run]
+    if rows.empty:
+        return np.empty((0, 0))
+    table = rows.pivot(index="run", columns="flow", values=COLUMN[metric]).to_numpy(float)
+    whole = table.sum(axis=1) if metric == "goodput" else table.mean(axis=1)
+    if ranked:
+        # What has no value, such as the delay of a flow without a file, is last.
+        table = -np.sort(-table, axis=1) if metric == "goodput" else np.sort(table, axis=1)
+    return np.column_stack([table, whole])
+
+
+def _bars(axis: Axes, table: stats.Floats, metric: str, n: int, every: int) -> None:
+    scale = metric_of(metric).scale
+    width = 0.8 / every
+    inches = axis.get_position().width * float(page.root(axis).get_figwidth())
+    for flow, values in enumerate(table.T):
+        known = stats.clean(values)
+        at = flow + (n - (every - 1) / 2) * width
+        interval = stats.mean_interval(known).within(0.0, float("inf"))
+        height = interval.estimate / scale
+        top = height
+        if np.isfinite(height) and height > 0:
+            axis.bar(at, height, width * 0.92, **style.face(n))
+            if interval.known:
+                whiskers(axis, [at], [interval], scale)
+                top = interval.high / scale
+        text = style.number(height) if np.isfinite(height) else "n/a"
+        room = width * inches * 72 / max(1, table.shape[1])
+        if room >= 0.64 * style.small() * (len(text) + 0.6) or height == 0 or text == "n/a":
+            axis.annotate(
+                text, (at, top if np.isfinite(top) else 0.0), xytext=(0, 4),
+                textcoords="offset points", ha="center", fontsize=style.small(), color=style.INK,
+            )  # fmt: skip
+
+
+def _names(results: Results, cells: Sequence[Cell], count: int, ranked: bool) -> list[str]:
+    """What the flows are called: where all runs have the same ones, by their ends."""
+    if ranked:
+        return [str(n) for n in range(1, count + 1)]
+    rows = results.flows
+    rows = rows[rows["cell"].isin([c.name for c in cells]) & (rows["status"] == "ok")]
+    names = []
+    for flow in range(1, count + 1):
+        own = rows[rows["flow"] == flow]
+        ends = set(zip(own["flow_from"], own["flow_to"], strict=True))
+        (one, two), *others = ends or [("", "")]
+        names.append(f"{flow}" if others or not one else f"{flow}: {one} to {two}")
+    return names
