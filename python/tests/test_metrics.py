@@ -95,6 +95,27 @@ def test_goodput_of_what_was_cut_off_counts_until_the_end() -> None:
         assert flow_goodput(never, flow, Measure(mode)) == 0.0
 
 
+def test_together_is_all_bytes_over_the_time_of_all() -> None:
+    """Not the sum of rates over different times, which unfairness raises."""
+    told = outcome()
+    (one,) = told["flows"]
+    told["flows"].append({**one, "id": 2, "start_s": 3.0, "first_byte_s": 3.5, "last_byte_s": 5.0})
+    row = metrics.run_row(told, Measure())
+    assert row["aggregate"] == 2000 * 8 / 4
+    assert row["sum_rates"] == 2 * 4000.0
+    assert metrics.run_row(told, Measure("receiver"))["aggregate"] == pytest.approx(16000 / 3.5)
+    # One that is cut off counts until the end, as in its goodput.
+    told["flows"][0] |= {"finished": False}
+    assert metrics.run_row(told, Measure())["aggregate"] == pytest.approx(16000 / 9)
+    # One that never got a byte was there all the same.
+    told["flows"][0] |= {"bytes": 0, "first_byte_s": None, "last_byte_s": None}
+    assert metrics.run_row(told, Measure())["aggregate"] == pytest.approx(8000 / 9)
+    for flow, octets in zip(told["flows"], (1000, 500), strict=True):
+        flow["window_bytes"] = octets
+    window = metrics.run_row(told, Measure("window", start=0.0, end=10.0))
+    assert window["aggregate"] == window["sum_rates"] == 1200.0
+
+
 def test_goodput_in_steady_state() -> None:
     told = {**outcome(batches=[10, 20, 30]), "batches_end_s": [1.0, 2.0, 4.0]}
     (flow,) = told["flows"]
@@ -220,6 +241,7 @@ def test_a_metric_of_a_flow_alone_is_that_of_a_run_which_has_no_other() -> None:
     [
         ("godput@2", "no metric is called godput@2; did you mean `goodput`?"),
         ("jain@2", "jain is not of a flow by itself; goodput, delay, "),
+        ("sum_rates@1", "sum_rates is not of a flow by itself; goodput@N is"),
         ("aggregate@1", "aggregate is not of a flow by itself; goodput@N is"),
         ("goodput@0", "write goodput@N, where N is the number of a flow, from 1 on"),
         ("goodput@", "write goodput@N"),

@@ -29,8 +29,15 @@ COMPARED = 3
 LEVEL = 0.05
 """What p, corrected, must be below for a difference to be marked."""
 
+RATES = ("goodput", "aggregate", "sum_rates")
+"""Metrics that batches of one run give an interval of."""
+
 HOLM = "Holm, over the cells of each table"
 """How p is corrected."""
+
+
+NEWEST = metrics.column("sum_rates")
+"""A column that tables of older labs lack."""
 
 
 class Run:
@@ -130,7 +137,21 @@ class Results:
         axes = [a.name for a in self.plan.axes]
         self.flows = read_parquet(results, "results", axes)
         self.runs = read_parquet(runs, "runs", axes)
+        if NEWEST not in self.runs and "sim_seconds" in self.runs:
+            self._renew(axes)
         self._compared: dict[tuple[str, str], pd.DataFrame] = {}
+
+    def _renew(self, axes: list[str]) -> None:
+        """Tables that an older lab wrote hold what it took for these metrics: made anew from the
+        runs. Without them what was called `aggregate` is told by what it was.
+        """
+        if (self.store.folder / "runs").is_dir():
+            try:
+                self.flows, self.runs = self.store.write_tables(self.plan)
+            except OSError:  # somebody else's
+                self.flows, self.runs = self.store.tables(self.plan)
+            return
+        self.runs = self.runs.rename(columns={metrics.column("aggregate"): NEWEST})
 
     @property
     def folder(self) -> Path:
@@ -228,7 +249,7 @@ class Results:
     def _interval(self, metric: str, cell: Cell) -> stats.Interval:
         x = self.sample(metric, cell.labels).to_numpy(float)
         base, flow = metrics.parts(metric)
-        if x.size == 1 and self.plan.measure.mode == "steady" and base in ("goodput", "aggregate"):
+        if x.size == 1 and self.plan.measure.mode == "steady" and base in RATES:
             rows = self.flows[(self.flows["cell"] == cell.name) & (self.flows["status"] == "ok")]
             if flow is not None:
                 rows = rows[rows["flow"] == flow]

@@ -28,7 +28,7 @@ OF_FINISHED = ("delay", "delay_median")
 MOST = 10
 """Cells that are named."""
 
-_RATES = ("goodput", "aggregate", "lowest")
+_RATES = ("goodput", "aggregate", "sum_rates", "lowest")
 
 
 def of_finished(metric: str) -> bool:

@@ -131,10 +131,35 @@ def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) ->
     start = flow.get("start_s") or 0.0
     if measure.mode == "receiver":
         start = flow.get("first_byte_s")
-    end = flow.get("last_byte_s") if flow.get("finished") else outcome.get("sim_seconds")
+    end = _end(outcome, flow)
     if octets == 0 or start is None or end is None or end <= start:
         return 0.0
     return octets * 8.0 / float(end - start)
+
+
+def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measure) -> float:
+    """What flows carry together, bit/s: the bytes of all, from the first start to the last byte of
+    any, or to the end of the run if one is unfinished.
+
+    Of `receiver` from the first delivery on. Where all are measured over the same time (`steady`,
+    `window`) it is the sum of their goodputs.
+    """
+    if measure.mode in ("steady", "window"):
+        return sum(flow_goodput(outcome, flow, measure) for flow in flows)
+    key = "first_byte_s" if measure.mode == "receiver" else "start_s"
+    starts = [float(at) for f in flows if (at := f.get(key)) is not None]
+    ends = [float(end) for f in flows if (end := _end(outcome, f)) is not None]
+    octets = sum(float(f.get("bytes") or 0) for f in flows)
+    # What tells no start began with the run.
+    begin = min(starts) if len(starts) == len(flows) or measure.mode == "receiver" else 0.0
+    span = max(ends, default=0.0) - begin
+    return octets * 8.0 / span if octets and span > 0 else 0.0
+
+
+def _end(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
+    """Until when a flow's bytes count: its last one, or the end of a run that cut it off."""
+    end: float | None = flow.get("last_byte_s" if flow.get("finished") else "")
+    return outcome.get("sim_seconds") if end is None else end
 
 
 def _steady(outcome: Outcome, flow: Mapping[str, Any], discard: int) -> float:
@@ -331,7 +356,10 @@ RUN_METRICS: dict[str, Metric] = {
         "more",
         lambda o, x: float(np.mean(x)) if x.size else 0.0,
     ),
-    "aggregate": Metric("total goodput", "Mb/s", 1e6, "more", lambda o, x: float(np.sum(x))),
+    "aggregate": Metric("total goodput", "Mb/s", 1e6, "more", lambda o, x: float(o["carried_bps"])),
+    "sum_rates": Metric(
+        "sum of the flows' goodputs", "Mb/s", 1e6, "more", lambda o, x: float(np.sum(x))
+    ),
     "lowest": Metric("goodput of the weakest flow", "Mb/s", 1e6, "more", _lowest),
     "jain": Metric("Jain's index", "", 1.0, "more", lambda o, x: jain(x), most=1.0),
     "unfairness": Metric("unfairness (sd / mean)", "", 1.0, "less", lambda o, x: unfairness(x)),
@@ -424,7 +452,7 @@ def wrong(name: str) -> str | None:
     if not at:
         return None
     if base not in ALONE:
-        hint = "goodput@N is" if base in ("aggregate", "lowest") else f"{', '.join(ALONE)} are"
+        hint = "goodput@N is" if base in ("aggregate", "sum_rates", "lowest") else f"{', '.join(ALONE)} are"
         return f"{base} is not of a flow by itself; {hint}"
     if not re.fullmatch("[1-9][0-9]*", flow):
         return f"{name}: write {base}@N, where N is the number of a flow, from 1 on"
@@ -523,9 +551,10 @@ def run_row(
     if not flows:
         return dict.fromkeys(names, float("nan"))
     row = {}
+    whole = {**outcome, "carried_bps": carried(outcome, flows, measure)}
     for name in names:
         try:
-            row[name] = metric_of(name).compute(outcome, rates)
+            row[name] = metric_of(name).compute(whole, rates)
         except MissingError:
             if name in needed:
                 raise

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, cutoff, published, stats, toml
+from wifu import alike, cautions, cutoff, published, stats, toml
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import COMPARED, HOLM, LEVEL, Results
@@ -178,7 +178,8 @@ def _results(results: Results) -> str:
         table = _pivot(results, name, marked=n < COMPARED)
         head = metric_of(name).axis()
         head = head[0].upper() + head[1:]
-        if told := cutoff.sentence(results, plan.cells, name):
+        said = [cutoff.sentence(results, plan.cells, name)]
+        for told in filter(None, said + cautions.notes(results, plan.cells, name)):
             table += f"<p class='note'>{E(told)}</p>"
         if n == 0:
             out.append(f"<h3>{E(head)}</h3>{table}")

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wifu import alike, cutoff
+from wifu import alike, cautions, cutoff
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import Results
@@ -97,7 +97,9 @@ def tell(folder: Path, summary: Summary) -> None:
     for told in warned(results.manifest):
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
     warn_of_differences(results.plan)
-    if told := cutoff.sentence(results, results.plan.cells, results.plan.metrics[0]):
+    cells, metric = results.plan.cells, results.plan.metrics[0]
+    said = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
+    for told in filter(None, said):
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
 
 

@@ -1,0 +1,112 @@
+"""What is said beside numbers, of runs whose numbers are known."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from fake import FakeResult
+from test_figures import drawn
+
+import wifu
+from wifu import cautions, report
+from wifu import plan as plans
+from wifu.campaign import Summary
+from wifu.screen import screen, tell
+
+PLAN = """
+name = "known"
+runs = 8
+baseline = "tcp-reno"
+metrics = ["aggregate", "jain", "sum_rates"]
+[scenario]
+topology.words = "linear,2"
+[[scenario.flow]]
+protocol = "{protocol}"
+app = "file"
+bytes = "1M"
+copies = 2
+[vary]
+protocol = ["tcp-reno", "tcp-newreno"]
+"""
+
+
+def made(
+    folder: Path, flows: Mapping[str, list[dict[str, Any]]], text: str = PLAN, **more: Any
+) -> wifu.Results:
+    """Runs whose flows are those of their protocol, each a little faster than the one before."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
+        told = [
+            {"id": n, "protocol": protocol, "app": "file", "start_s": 0.0, "first_byte_s": 0.1,
+             "finished": True, "bytes": 1_000_000, **flow}
+            for n, flow in enumerate(flows[protocol], 1)
+        ]  # fmt: skip
+        for flow in told:
+            flow["bytes"] += 1000 * run
+        outcome = {"sim_seconds": 60.0, "flows": told, "trace_hash": f"{protocol}{run}", **more}
+        return FakeResult(outcome, {})
+
+    return wifu.campaign(plans.parse(text), folder / "r", runner=runner)
+
+
+def both(*ends: float, **more: Any) -> dict[str, list[dict[str, Any]]]:
+    """The same flows for both protocols, with these last bytes."""
+    flows = [{"last_byte_s": end, **more} for end in ends]
+    return {"tcp-reno": flows, "tcp-newreno": flows}
+
+
+def said(results: wifu.Results, metric: str) -> str:
+    return " ".join(cautions.notes(results, results.plan.cells, metric))
+
+
+def test_flows_one_after_the_other_are_no_shares_and_that_is_told(tmp_path: Path) -> None:
+    one, other = {"last_byte_s": 4.0}, {"start_s": 4.0, "last_byte_s": 8.0}
+    together = {"last_byte_s": 8.0}
+    found = made(tmp_path, {"tcp-reno": [together, together], "tcp-newreno": [one, other]})
+    words = "In 8 of 16 runs there was no time at which all flows were there"
+    for metric in ("jain", "lowest", "unfairness", "utility", "sum_rates"):
+        assert words in said(found, metric), metric
+    assert words not in said(found, "aggregate") + said(found, "goodput")
+    assert words not in " ".join(cautions.notes(found, found.plan.cells[:1], "jain"))
+    # Nor are they faster, together: twice the sum of rates, and the same bytes in the same time.
+    ratios = {m: found.compare(m)["ratio"][0] for m in ("aggregate", "sum_rates")}
+    assert ratios == {"aggregate": pytest.approx(1.0), "sum_rates": pytest.approx(2.0)}
+    text = report.render(found, [])
+    assert words in text and "`aggregate` is all bytes over the time of all" in text
+    for kind in ("fairness", "bars"):
+        keys = {} if kind == "fairness" else {"metric": "jain"}
+        assert words in drawn(found, kind=kind, x="protocol", **keys)[1]
+
+
+def test_the_screen_says_it_of_the_first_metric(tmp_path: Path) -> None:
+    flows = [{"last_byte_s": 4.0}, {"start_s": 4.0, "last_byte_s": 8.0}]
+    text = PLAN.replace('"aggregate", "jain"', '"lowest", "jain"')
+    found = made(tmp_path, {"tcp-reno": flows, "tcp-newreno": flows}, text)
+    with screen.capture() as told:
+        tell(found.folder, Summary("complete", 16))
+    assert "In 16 of 16 runs there was no time" in " ".join(told.get().split())
+
+
+def test_tables_of_an_older_lab_are_made_anew(tmp_path: Path) -> None:
+    """What it called `aggregate` was the sum of rates."""
+    found = made(tmp_path, both(4.0, 8.0))
+    right = found.summary("aggregate")
+    path = found.folder / "runs.parquet"
+    table = pd.read_parquet(path).drop(columns="aggregate_bps")
+    old = table.rename(columns={"sum_rates_bps": "aggregate_bps"})
+    old.to_parquet(path, index=False)
+    pd.testing.assert_frame_equal(wifu.load(found.folder).summary("aggregate"), right)
+    pd.testing.assert_frame_equal(wifu.load(found.folder).summary("aggregate"), right)
+    # Without the runs it keeps its name no longer.
+    old.to_parquet(path, index=False)
+    for run in (found.folder / "runs").iterdir():
+        run.unlink()
+    (found.folder / "runs").rmdir()
+    bare = wifu.load(found.folder)
+    assert bare.summary("sum_rates")["mean"].tolist() == pytest.approx(
+        found.summary("sum_rates")["mean"].tolist()
+    )
+    assert bare.summary("aggregate")["n"].tolist() == [0, 0]
