@@ -110,3 +110,39 @@ def test_tables_of_an_older_lab_are_made_anew(tmp_path: Path) -> None:
         found.summary("sum_rates")["mean"].tolist()
     )
     assert bare.summary("aggregate")["n"].tolist() == [0, 0]
+
+
+STEADY = 'measure = "steady"\n' + PLAN
+
+
+def test_runs_without_a_batch_that_counts_are_told(tmp_path: Path) -> None:
+    batches = {"batches": [500_000, 250_000, 250_000], "finished": False}
+    flows = both(4.0, 4.0, **batches)
+    whole = made(tmp_path / "whole", flows, STEADY, batches_end_s=[1.0, 2.0, 3.0])
+    assert said(whole, "goodput") == ""
+    one = made(tmp_path / "one", flows, STEADY, batches_end_s=[1.0])
+    words = "16 of 16 runs ended before a batch was over after the 1 to leave out"
+    assert words in said(one, "goodput") and "has the start in it" not in said(one, "goodput")
+    none = made(tmp_path / "none", flows, STEADY, batches_end_s=[])
+    assert "16 of them before these were, so that theirs has the start" in said(none, "aggregate")
+    assert said(none, "srtt") == ""
+
+
+def test_batches_that_are_too_small_for_an_interval_are_told(tmp_path: Path) -> None:
+    single = STEADY.replace("runs = 8", "runs = 1").replace("copies = 2", "")
+
+    def told(name: str, times: list[float], runs: str = single) -> str:
+        ends = [sum(times[: n + 1]) for n in range(len(times))]
+        flows = both(9.0, batches=[1000] * len(times), finished=False)
+        found = made(tmp_path / name, flows, runs, batches_end_s=ends)
+        used = len(times) - 1 if runs == single else 8
+        assert found.summary("goodput")["n"].tolist() == [used] * 2
+        return said(found, "goodput")
+
+    fine = [1.0, 1.1, 0.9, 1.0, 1.2, 0.8, 1.1, 0.9, 1.0, 1.1, 0.9]
+    assert told("fine", fine) == ""
+    assert "tcp-reno (1 of 10 took no time)" in told("none", [*fine[:-1], 0.0])
+    assert "(they took 0.1 to 9 s)" in told("spread", [1.0] + [0.1] * 9 + [9.0])
+    assert "(lag-1 correlation 0.7" in told("slow", [1.0] + [0.5] * 5 + [1.5] * 5)
+    # The interval of many runs is not of their batches.
+    assert told("runs", [*fine[:-1], 0.0], STEADY.replace("copies = 2", "")) == ""

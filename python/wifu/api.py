@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 from collections.abc import Mapping, Sequence
@@ -253,13 +254,11 @@ class Results:
             rows = self.flows[(self.flows["cell"] == cell.name) & (self.flows["status"] == "ok")]
             if flow is not None:
                 rows = rows[rows["flow"] == flow]
-            batches = np.asarray([list(b) for b in rows["batch_goodput_bps"]], dtype=float)
-            if batches.ndim == 2 and batches.shape[1] >= 3:
-                means = batches.mean(axis=0) if base == "goodput" else batches.sum(axis=0)
-                found = stats.batch_means(means, means.size)
-                return stats.Interval(
-                    found.estimate, found.low, found.high, found.n, found.level, "batch means, t"
-                )
+            octets = np.asarray([list(b) for b in rows["batch_bytes"] if b is not None], float)
+            if octets.ndim == 2 and octets.shape[1] >= 3:
+                own = octets.mean(axis=0) if base == "goodput" else octets.sum(axis=0)
+                found = stats.batch_rate(own * 8.0, list(rows["batch_s"].iloc[0]))
+                return dataclasses.replace(found, method="batch means, t")
         return stats.mean_interval(x)
 
     def wide(self) -> list[Cell]:
@@ -271,7 +270,9 @@ class Results:
         return [c for c, i in found if i.estimate != 0 and not (i.known and i.relative <= until.ci)]
 
     def summary(self, metric: str | None = None) -> pd.DataFrame:
-        """One row per cell: labels, n, and mean, 95 % interval, sd, median, ... in its `unit`."""
+        """One row per cell: labels, and mean, 95 % interval, sd, median, ... in its `unit`. `n` are
+        the runs that have a value, or the batches of one, whichever the interval is of.
+        """
         name = metric or self.plan.metrics[0]
         known = metrics.metric_of(name)
         scale, unit = known.scale, known.unit
@@ -284,7 +285,7 @@ class Results:
                     **cell.labels,
                     "metric": name,
                     "unit": unit,
-                    "n": x.size,
+                    "n": interval.n,
                     "mean": interval.estimate / scale,
                     "low": interval.low / scale,
                     "high": interval.high / scale,

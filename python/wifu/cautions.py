@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import pandas as pd
 
 from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.plan import Plan
+from wifu.stamps import first
 
 
 class Results(Protocol):
@@ -20,15 +22,21 @@ class Results(Protocol):
     runs: pd.DataFrame
 
 
+MOST = 10
+"""Cells that are named."""
+
 SHARES = ("jain", "unfairness", "utility", "lowest", "weakest", "sum_rates")
 """Metrics that take the flows' goodputs for parts of what they share."""
+
+RATES = ("goodput", "aggregate", "starved", *SHARES)
+"""Metrics of goodputs."""
 
 
 def notes(results: Results, cells: Sequence[Cell], metric: str) -> list[str]:
     """Sentences about a metric in these cells."""
     if "flow" not in results.flows:  # no run came out
         return []
-    return [told for said in (_apart, _sum) if (told := said(results, cells, metric))]
+    return [told for said in SAID if (told := said(results, cells, metric))]
 
 
 def _rows(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
@@ -65,3 +73,61 @@ def _sum(results: Results, cells: Sequence[Cell], metric: str) -> str:
         "Each flow's goodput is over its own time, so their sum is greater the further apart flows "
         "end, at the same total: `aggregate` is all bytes over the time of all."
     )
+
+
+def _short(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Runs that ended before there was a batch that counts."""
+    if parts(metric)[0] not in RATES or results.plan.measure.mode != "steady":
+        return ""
+    rows = _rows(results, cells).drop_duplicates(["cell", "run"])
+    start = results.plan.measure.discard
+    none, early = (int((rows["batches_ended"] < count).sum()) for count in (start + 1, start))
+    if not none:
+        return ""
+    told = (
+        f"{none} of {len(rows)} runs ended before a batch was over after the {start} to leave out: "
+        "their goodput is of what came after these until the end"
+    )
+    if early:
+        told += f"; {early} of them before these were, so that theirs has the start in it"
+    return told + "."
+
+
+def _small(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Batches that make no interval, where a single run has its own from them."""
+    if parts(metric)[0] not in ("goodput", "aggregate", "sum_rates"):
+        return ""
+    if results.plan.measure.mode != "steady" or results.plan.deterministic:
+        return ""
+    rows = _rows(results, cells)
+    found = []
+    for name, own in rows[rows["batch_s"].notna()].groupby("cell", sort=False):
+        if own["run"].nunique() == 1 and (why := _unfit(own)):
+            found.append(f"{name} ({why})")
+    if not found:
+        return ""
+    return (
+        "Batches are too small for an interval of one run's: "
+        f"{first(found, MOST)}. Take larger ones (stop.batch), or more runs."
+    )
+
+
+def _unfit(flows: pd.DataFrame) -> str:
+    """Why the batches of a run are not what an interval can be made of; nothing if they are."""
+    times = np.asarray(flows["batch_s"].iloc[0], dtype=float)
+    if times.size < 3:
+        return ""
+    if not times.all():
+        return f"{int((times == 0).sum())} of {times.size} took no time"
+    if np.std(times) > np.mean(times):
+        return f"they took {times.min():.2g} to {times.max():.2g} s"
+    apart = sum(np.asarray(b, dtype=float) for b in flows["batch_bytes"]) / times
+    apart = apart - np.mean(apart)
+    square = float(np.sum(apart**2))
+    follow = float(np.sum(apart[1:] * apart[:-1])) / square if square else 0.0
+    # One-sided at 5 % of what independent ones have.
+    return f"lag-1 correlation {follow:.2f}" if follow > 1.645 / times.size**0.5 else ""
+
+
+SAID = (_apart, _sum, _short, _small)
+"""What there is to say, each of a metric in some cells."""

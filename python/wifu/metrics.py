@@ -29,7 +29,8 @@ STARVED_UTILITY_BPS = 8.0
 MEASURES = {
     "transfer": "bytes delivered in order, from connect() to the last of them",
     "receiver": "bytes delivered in order, from the first delivery to the last",
-    "steady": "means of batches of packets after the first ones (scenario.stop.packets and batch)",
+    "steady": "bytes of the batches of packets after the first ones, by the time that they took "
+    "(scenario.stop.packets and batch)",
     "window": "bytes delivered inside `from`..`to` (records series)",
 }
 
@@ -112,13 +113,22 @@ def _so_far(times: Floats, total: Floats, at: Floats) -> Floats:
     return np.asarray(np.concatenate(([0.0], total))[index], dtype=np.float64)
 
 
-def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1) -> Floats:
-    """Goodput in each batch of steady state, without the first `discard` batches."""
-    edges = np.concatenate(([0.0], np.asarray(ends, dtype=float)))
-    spans = np.diff(edges)
+def kept_batches(
+    octets: Sequence[float], ends: Sequence[float], discard: int = 1
+) -> tuple[Floats, Floats]:
+    """Bytes of the batches of steady state and how long each took, without the first `discard`."""
+    spans = np.diff(np.concatenate(([0.0], np.asarray(ends, dtype=float))))
     count = min(len(octets), len(spans))
-    rates = np.asarray(octets[:count], dtype=float) * 8.0 / spans[:count]
-    return np.asarray(rates[discard:], dtype=float)
+    kept = np.asarray(octets[:count], dtype=float)[discard:]
+    return np.asarray(kept, dtype=float), np.asarray(spans[:count][discard:], dtype=float)
+
+
+def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1) -> Floats:
+    """Goodput in each batch of steady state, without the first `discard` batches; nan for one that
+    took no time, as it came with what ended the one before.
+    """
+    kept, spans = kept_batches(octets, ends, discard)
+    return np.divide(kept * 8.0, spans, out=np.full(spans.shape, np.nan), where=spans > 0)
 
 
 def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
@@ -164,9 +174,10 @@ def _end(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
 
 def _steady(outcome: Outcome, flow: Mapping[str, Any], discard: int) -> float:
     batches, ends = flow.get("batches") or [], outcome.get("batches_end_s") or []
-    rates = batch_rates(batches, ends, discard)
-    if rates.size:
-        return float(np.mean(rates))
+    octets, spans = kept_batches(batches, ends, discard)
+    if spans.sum() > 0:
+        # Not the mean of the rates: batches have equal packets, so that it favours the quick ones.
+        return float(octets.sum() * 8.0 / spans.sum())
     # Stopped by the clock before a batch ended: what came after the batches to discard, per time.
     known = min(discard, len(ends))
     rest = float(flow.get("bytes") or 0) - sum(batches[:known])
@@ -452,7 +463,8 @@ def wrong(name: str) -> str | None:
     if not at:
         return None
     if base not in ALONE:
-        hint = "goodput@N is" if base in ("aggregate", "sum_rates", "lowest") else f"{', '.join(ALONE)} are"
+        of_rates = base in ("aggregate", "sum_rates", "lowest")
+        hint = "goodput@N is" if of_rates else f"{', '.join(ALONE)} are"
         return f"{base} is not of a flow by itself; {hint}"
     if not re.fullmatch("[1-9][0-9]*", flow):
         return f"{name}: write {base}@N, where N is the number of a flow, from 1 on"
@@ -517,10 +529,15 @@ def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dic
         "delay_s": float(np.mean(delays)) if delays else None,
         "requests": len(flow.get("requests") or []),
         "batch_goodput_bps": None,
+        "batch_bytes": None,
+        "batch_s": None,
+        "batches_ended": len(outcome.get("batches_end_s") or []),
     }
     if flow.get("batches"):
-        rates = batch_rates(flow["batches"], outcome.get("batches_end_s") or [], measure.discard)
-        whole["batch_goodput_bps"] = [float(v) for v in rates]
+        given = (flow["batches"], outcome.get("batches_end_s") or [], measure.discard)
+        whole["batch_goodput_bps"] = [float(v) for v in batch_rates(*given)]
+        kept = kept_batches(*given)
+        whole["batch_bytes"], whole["batch_s"] = ([float(v) for v in part] for part in kept)
     for key in _COPIED:
         whole[key] = flow.get(key)
     for kind in ("rtt", "one_way"):
