@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from wifu.cells import Cell
-from wifu.metrics import parts
+from wifu.metrics import of_datagrams, parts
 from wifu.plan import Plan
 from wifu.stamps import first
+from wifu.underload import under_load
 
 
 class Results(Protocol):
@@ -129,5 +130,36 @@ def _unfit(flows: pd.DataFrame) -> str:
     return f"lag-1 correlation {follow:.2f}" if follow > 1.645 / times.size**0.5 else ""
 
 
-SAID = (_apart, _sum, _short, _small)
+def _outlasting(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Runs of which delays under load are not known."""
+    if not of_datagrams(metric):
+        return ""
+    unknown = 0
+    rows = _rows(results, cells)
+    columns = ["start_s", "last_byte_s", "bytes", "loaded_samples", "one_way_p50_s"]
+    for _, run in rows.groupby(["cell", "run"]):
+        end = float(run["sim_seconds"].iloc[0])
+        flows = [
+            {k: None if pd.isna(v) else v for k, v in zip(columns, row, strict=True)}
+            | {"protocol": protocol}
+            for protocol, *row in run[["flow_protocol", *columns]].itertuples(index=False)
+        ]
+        told = {"flows": flows, "sim_seconds": end}
+        for flow in flows:
+            if flow["one_way_p50_s"] is None or flow["loaded_samples"] is not None:
+                continue
+            if under_load(told, flow | {"one_way": {"p50_s": 0.0}}) == {}:
+                unknown += 1
+                break
+    if not unknown:
+        return ""
+    count = len(rows[["cell", "run"]].drop_duplicates())
+    return (
+        f"In {unknown} of {count} runs datagrams went on without load, before or after it, and "
+        "nobody wrote down the delay of each: what it was under load is not known. Newer runs "
+        "record it, but between hosts over SSH."
+    )
+
+
+SAID = (_apart, _sum, _short, _small, _outlasting)
 """What there is to say, each of a metric in some cells."""

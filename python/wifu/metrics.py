@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wifu.errors import LabError, MissingError, nearest
+from wifu.underload import load_span, under_load
 
 Floats = NDArray[np.float64]
 Outcome = Mapping[str, Any]
@@ -231,25 +233,30 @@ def _flows_sum(key: str) -> Callable[[Outcome, Floats], float]:
     return compute
 
 
-def load_span(outcome: Outcome) -> tuple[float, float]:
-    """When there was load: from the first start of a flow with connections to the last byte of any;
-    nothing (inf, inf) if there is none.
-    """
-    flows = [f for f in outcome["flows"] if f.get("protocol") != "udp" and f.get("bytes")]
-    starts = [float(f.get("start_s") or 0.0) for f in flows]
-    ends = [float(f.get("last_byte_s") or outcome["sim_seconds"]) for f in flows]
-    return min(starts, default=np.inf), max(ends, default=np.inf)
-
-
 def _added(outcome: Outcome, rates: Floats) -> float:
     """How much later 95 % of the datagrams are under load than half of them without, on the mean of
-    the flows of datagrams: those that begin under load, and those that are over before.
+    the flows of datagrams: those that are there under load, and those that are over before.
     """
     begin, end = load_span(outcome)
     told = [f for f in outcome["flows"] if f.get("one_way")]
     idle = [f["one_way"]["p50_s"] for f in told if (f.get("last_byte_s") or end) <= begin]
-    load = [f["one_way"]["p95_s"] for f in told if begin <= (f.get("start_s") or 0.0) < end]
+    under = [found for f in told if (found := under_load(outcome, f)) is not None]
+    load = [found.get("p95_s", np.nan) for found in under]
     return float(np.mean(load) - np.mean(idle)) if idle and load else float("nan")
+
+
+def _one_way(which: str) -> Callable[[Outcome, Floats], float]:
+    """Mean over the flows of datagrams that met load, of what was sent under it; without any load
+    over all of them. What a flow alone has that met none is its own.
+    """
+
+    def compute(outcome: Outcome, rates: Floats) -> float:
+        told = [f for f in outcome["flows"] if f.get("one_way")]
+        load = [found for f in told if (found := under_load(outcome, f)) is not None]
+        known = [p.get(which, np.nan) for p in load or (f["one_way"] for f in told)]
+        return float(np.mean(known)) if known else float("nan")
+
+    return compute
 
 
 def _percentile(kind: str, which: str) -> Callable[[Outcome, Floats], float]:
@@ -386,11 +393,11 @@ RUN_METRICS: dict[str, Metric] = {
     "min_rtt": Metric("smallest round-trip time", "ms", 1e-3, "less", _flows_mean("min_rtt_s")),
     **{
         f"{name}_p{share}": Metric(
-            f"{title}, {share} % below", "ms", 1e-3, "less", _percentile(kind, f"p{share}_s")
+            f"{title}, {share} % below", "ms", 1e-3, "less", of(f"p{share}_s")
         )
-        for name, kind, title in (
-            ("rtt", "rtt", "round-trip time of segments"),
-            ("one_way", "one_way", "one-way delay of datagrams"),
+        for name, of, title in (
+            ("rtt", partial(_percentile, "rtt"), "round-trip time of segments"),
+            ("one_way", _one_way, "one-way delay of datagrams"),
         )
         for share in (50, 95, 99)
     },
@@ -453,6 +460,11 @@ def parts(name: str) -> tuple[str, int | None]:
     """The name of a metric and the flow that it is of: `goodput@2` is that of the second flow."""
     base, at, flow = name.partition("@")
     return base, int(flow) if at else None
+
+
+def of_datagrams(name: str) -> bool:
+    """Whether a metric is of how long datagrams were on their way."""
+    return name.startswith(("one_way_", "latency_added"))
 
 
 def wrong(name: str) -> str | None:
@@ -543,6 +555,7 @@ def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dic
     for kind in ("rtt", "one_way"):
         for share in ("p50_s", "p95_s", "p99_s"):
             whole[f"{kind}_{share}"] = (flow.get(kind) or {}).get(share)
+    whole["loaded_samples"] = (flow.get("under_load") or {}).get("samples")
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")
     return whole | {"cwnd_bytes": flow.get("cwnd")}
 
@@ -568,7 +581,12 @@ def run_row(
     if not flows:
         return dict.fromkeys(names, float("nan"))
     row = {}
-    whole = {**outcome, "carried_bps": carried(outcome, flows, measure)}
+    # What is of all flows, or of the run, though a metric be of one alone.
+    whole = {
+        **outcome,
+        "carried_bps": carried(outcome, flows, measure),
+        "load_span": load_span(outcome) if "sim_seconds" in outcome else None,
+    }
     for name in names:
         try:
             row[name] = metric_of(name).compute(whole, rates)
