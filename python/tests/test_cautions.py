@@ -1,12 +1,12 @@
 """What is said beside numbers, of runs whose numbers are known."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from fake import FakeResult
+from fake import FakeResult, pairs
 from test_figures import drawn
 
 import wifu
@@ -33,8 +33,9 @@ protocol = ["tcp-reno", "tcp-newreno"]
 
 
 def made(
-    folder: Path, flows: Mapping[str, list[dict[str, Any]]], text: str = PLAN, **more: Any
-) -> wifu.Results:
+    folder: Path, flows: Mapping[str, list[dict[str, Any]]], text: str = PLAN,
+    series: Callable[[int], dict[str, bytes]] | None = None, **more: Any,
+) -> wifu.Results:  # fmt: skip
     """Runs whose flows are those of their protocol, each a little faster than the one before."""
 
     def runner(scenario: dict[str, Any]) -> FakeResult:
@@ -47,7 +48,7 @@ def made(
         for flow in told:
             flow["bytes"] += 1000 * run
         outcome = {"sim_seconds": 60.0, "flows": told, "trace_hash": f"{protocol}{run}", **more}
-        return FakeResult(outcome, {})
+        return FakeResult(outcome, series(run) if series else {})
 
     return wifu.campaign(plans.parse(text), folder / "r", runner=runner)
 
@@ -146,3 +147,22 @@ def test_batches_that_are_too_small_for_an_interval_are_told(tmp_path: Path) -> 
     assert "(lag-1 correlation 0.7" in told("slow", [1.0] + [0.5] * 5 + [1.5] * 5)
     # The interval of many runs is not of their batches.
     assert told("runs", [*fine[:-1], 0.0], STEADY.replace("copies = 2", "")) == ""
+
+
+def test_flows_that_end_inside_the_window_are_told(tmp_path: Path) -> None:
+    """With the window's times, as the plan's heading may not say them."""
+    text = 'measure = { mode = "window", from = "1s", to = "6s" }\n' + PLAN
+
+    def series(run: int) -> dict[str, bytes]:
+        octets = [k * (1e5 + run) for k in range(1, 5)]
+        return {f"flow.{n}.delivered": pairs([1.0, 2.0, 3.0, 4.0], octets) for n in (1, 2)}
+
+    found = made(tmp_path / "a", both(4.0, 8.0), text, series)
+    words = "16 of 32 flows were there for a part of the window only (16 ended inside or before)"
+    assert words in said(found, "goodput") and said(found, "srtt") == ""
+    assert "no value" not in said(found, "goodput")
+    assert "bytes delivered inside 1 s to 6 s, by as much of it" in report.render(found, [])
+    first = found.flows[found.flows["run"] == 1]["goodput_bps"].head(2)
+    assert first.tolist() == pytest.approx([3 * 100_001 * 8 / 3, 3 * 100_001 * 8 / 5])
+    gone = made(tmp_path / "b", both(0.5, 8.0), text, series)
+    assert "16 were not there at all, and their runs have no value" in said(gone, "goodput")

@@ -124,9 +124,32 @@ def test_together_is_all_bytes_over_the_time_of_all() -> None:
     told["flows"][0] |= {"bytes": 0, "first_byte_s": None, "last_byte_s": None}
     assert metrics.run_row(told, Measure())["aggregate"] == pytest.approx(8000 / 9)
     for flow, octets in zip(told["flows"], (1000, 500), strict=True):
-        flow["window_bytes"] = octets
+        flow |= {"window_bytes": octets, "start_s": 0.0, "finished": False}
     window = metrics.run_row(told, Measure("window", start=0.0, end=10.0))
     assert window["aggregate"] == window["sum_rates"] == 1200.0
+
+
+def test_a_file_that_is_complete_inside_the_window_is_not_slower_for_it() -> None:
+    told = outcome(window_bytes=400)
+    (one,) = told["flows"]
+    window = Measure("window", start=2.0, end=6.0)
+    assert flow_goodput(told, one, window) == 400 * 8 / 1, "it ended at 3 s"
+    one["last_byte_s"] = 2.5
+    assert flow_goodput(told, one, window) == 400 * 8 / 0.5, "the faster one is faster"
+    assert metrics.run_row(told, window)["aggregate"] == 400 * 8 / 0.5
+    slow = {**one, "id": 2, "start_s": 4.0, "last_byte_s": 9.0, "window_bytes": 100}
+    told["flows"].append(slow)
+    assert flow_goodput(told, slow, window) == 400.0, "it began at 4 s"
+    row = metrics.run_row(told, window)
+    assert row["aggregate"] == 1000.0 and row["sum_rates"] == 6800.0
+    # One that goes on has all of the window, though nothing came for a while.
+    slow |= {"start_s": 1.0, "finished": False}
+    assert flow_goodput(told, slow, window) == 200.0
+    one |= {"last_byte_s": 1.9, "window_bytes": 0}
+    assert np.isnan(flow_goodput(told, one, window)), "over before it"
+    assert np.isnan(metrics.run_row(told, window)["goodput"])
+    assert metrics.run_row(told, window)["aggregate"] == 200.0
+    assert window.words.startswith("bytes delivered inside 2 s to 6 s")
 
 
 def test_goodput_in_steady_state() -> None:

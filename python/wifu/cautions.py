@@ -161,5 +161,26 @@ def _outlasting(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
-SAID = (_apart, _sum, _short, _small, _outlasting)
+def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that were not there for all of the window."""
+    measure = results.plan.measure
+    if parts(metric)[0] not in RATES or measure.mode != "window":
+        return ""
+    rows = _rows(results, cells)
+    over = rows["finished"].eq(True)
+    ended = over & (rows["last_byte_s"] < measure.end)
+    late = rows["start_s"].fillna(0.0) > measure.start
+    never = rows["goodput_bps"].isna()
+    if not (ended | late).any():
+        return ""
+    told = (
+        f"{int((ended | late).sum())} of {len(rows)} flows were there for a part of the window only "
+        f"({int(ended.sum())} ended inside or before): their goodput is by that part"
+    )
+    if never.any():
+        told += f"; {int(never.sum())} were not there at all, and their runs have no value"
+    return told + "."
+
+
+SAID = (_apart, _sum, _short, _small, _outlasting, _partly)
 """What there is to say, each of a metric in some cells."""

@@ -33,7 +33,8 @@ MEASURES = {
     "receiver": "bytes delivered in order, from the first delivery to the last",
     "steady": "bytes of the batches of packets after the first ones, by the time that they took "
     "(scenario.stop.packets and batch)",
-    "window": "bytes delivered inside `from`..`to` (records series)",
+    "window": "bytes delivered inside `from`..`to`, by as much of it as the flow was there for "
+    "(records series)",
 }
 
 
@@ -45,6 +46,11 @@ class Measure:
     discard: int = 1
     start: float = 0.0
     end: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """What it is, in words; of a window with its times."""
+        return MEASURES[self.mode].replace("`from`..`to`", f"{self.start:g} s to {self.end:g} s")
 
 
 def jain(rates: ArrayLike) -> float:
@@ -134,12 +140,17 @@ def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1
 
 
 def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
-    """Goodput of one flow, bit/s, as the plan measures it. 0 for a flow that delivered nothing."""
+    """Goodput of one flow, bit/s, as the plan measures it. 0 for a flow that delivered nothing; nan
+    for one that had finished before the window.
+    """
     octets = float(flow.get("bytes") or 0)
     if measure.mode == "steady":
         return _steady(outcome, flow, measure.discard)
     if measure.mode == "window":
-        return float(flow["window_bytes"]) * 8.0 / (measure.end - measure.start)
+        begin, end = window_part(flow, measure)
+        if end > begin:
+            return float(flow["window_bytes"]) * 8.0 / (end - begin)
+        return float("nan") if end <= measure.start else 0.0
     start = flow.get("start_s") or 0.0
     if measure.mode == "receiver":
         start = flow.get("first_byte_s")
@@ -149,15 +160,29 @@ def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) ->
     return octets * 8.0 / float(end - start)
 
 
+def window_part(flow: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
+    """The part of the window in which a flow was there: after its end it carries nothing, and a
+    file that is complete early is not slower for it.
+    """
+    begin = max(measure.start, float(flow.get("start_s") or 0.0))
+    over = flow.get("last_byte_s") if flow.get("finished") else None
+    return begin, measure.end if over is None else min(measure.end, float(over))
+
+
 def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measure) -> float:
     """What flows carry together, bit/s: the bytes of all, from the first start to the last byte of
     any, or to the end of the run if one is unfinished.
 
-    Of `receiver` from the first delivery on. Where all are measured over the same time (`steady`,
-    `window`) it is the sum of their goodputs.
+    Of `receiver` from the first delivery on, of `window` the part of it in which there was a flow.
+    In `steady` state all are measured over the same time: it is the sum of their goodputs.
     """
-    if measure.mode in ("steady", "window"):
+    if measure.mode == "steady":
         return sum(flow_goodput(outcome, flow, measure) for flow in flows)
+    if measure.mode == "window":
+        parts = [window_part(flow, measure) for flow in flows]
+        there = max(end for _, end in parts) - min(begin for begin, _ in parts)
+        octets = sum(float(flow["window_bytes"]) for flow in flows)
+        return octets * 8.0 / there if there > 0 else float("nan")
     key = "first_byte_s" if measure.mode == "receiver" else "start_s"
     starts = [float(at) for f in flows if (at := f.get(key)) is not None]
     ends = [float(end) for f in flows if (end := _end(outcome, f)) is not None]

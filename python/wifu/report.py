@@ -20,7 +20,7 @@ from wifu.api import COMPARED, HOLM, LEVEL, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.figures import Drawn, NotDrawn, draw_all, draw_divergence
-from wifu.metrics import MEASURES, metric_of
+from wifu.metrics import metric_of
 from wifu.stamps import first, stamped, stamps_of, warned
 from wifu.variants import SUBSTRATES
 
@@ -154,7 +154,7 @@ def _alerts(results: Results) -> str:
 
 def _results(results: Results) -> str:
     plan = results.plan
-    told = "" if plan.runner == "mock" else f"Goodput: {MEASURES[plan.measure.mode]}. "
+    told = "" if plan.runner == "mock" else f"Goodput: {plan.measure.words}. "
     if plan.deterministic:
         told += "Nothing in a run is random, so every cell is run once and its value is exact."
     else:
