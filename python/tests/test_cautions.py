@@ -47,6 +47,8 @@ def made(
         ]  # fmt: skip
         for flow in told:
             flow["bytes"] += 1000 * run
+            if "batches" in flow:
+                flow["batches"] = [octets + run for octets in flow["batches"]]
         outcome = {"sim_seconds": 60.0, "flows": told, "trace_hash": f"{protocol}{run}", **more}
         return FakeResult(outcome, series(run) if series else {})
 
@@ -166,3 +168,15 @@ def test_flows_that_end_inside_the_window_are_told(tmp_path: Path) -> None:
     assert first.tolist() == pytest.approx([3 * 100_001 * 8 / 3, 3 * 100_001 * 8 / 5])
     gone = made(tmp_path / "b", both(0.5, 8.0), text, series)
     assert "16 were not there at all, and their runs have no value" in said(gone, "goodput")
+
+
+def test_datagrams_that_are_left_out_are_told(tmp_path: Path) -> None:
+    flows = [{"last_byte_s": 4.0}, {"last_byte_s": 8.0, "protocol": "udp", "start_s": 5.0}]
+    found = made(tmp_path / "a", {"tcp-reno": flows, "tcp-newreno": flows})
+    words = "datagrams (flow 2) are left out: `goodput@2` is that of flow 2."
+    for metric in ("goodput", "aggregate", "jain", "delay"):
+        assert words in said(found, metric)
+    assert "no time at which all flows were there" not in said(found, "jain")
+    assert said(found, "goodput@2") == said(found, "retransmissions") == ""
+    only = [{"last_byte_s": 4.0, "protocol": "udp"}] * 2
+    assert said(made(tmp_path / "b", {"tcp-reno": only, "tcp-newreno": only}), "goodput") == ""

@@ -152,6 +152,22 @@ def test_a_file_that_is_complete_inside_the_window_is_not_slower_for_it() -> Non
     assert window.words.startswith("bytes delivered inside 2 s to 6 s")
 
 
+def test_datagrams_beside_a_transfer_are_no_part_of_its_goodput() -> None:
+    told = outcome()
+    (one,) = told["flows"]
+    datagrams = {**one, "id": 2, "protocol": "udp", "start_s": 0.0, "bytes": 50_000}
+    told["flows"].append({**datagrams, "last_byte_s": 9.0})
+    row = metrics.run_row(told, Measure(), more=["goodput@1", "goodput@2", "delay@2"])
+    alone = metrics.run_row(outcome(), Measure())
+    names = ("goodput", "aggregate", "sum_rates", "lowest", "jain", "utility", "starved", "delay")
+    assert {k: row[k] for k in names} == {k: alone[k] for k in names}
+    assert row["goodput@1"] == 4000.0 and row["goodput@2"] == pytest.approx(400e3 / 9)
+    assert row["delay@2"] == 9.0
+    # Of nothing but datagrams it is theirs.
+    told["flows"] = told["flows"][1:]
+    assert metrics.run_row(told, Measure())["goodput"] == pytest.approx(400e3 / 9)
+
+
 def test_goodput_in_steady_state() -> None:
     told = {**outcome(batches=[10, 20, 30]), "batches_end_s": [1.0, 2.0, 4.0]}
     (flow,) = told["flows"]

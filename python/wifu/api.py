@@ -98,7 +98,7 @@ class Run:
 
     def jain(self) -> float:
         """Jain's index over the flows."""
-        return metrics.jain(self.to_pandas()["goodput_bps"].to_numpy())
+        return metrics.run_row(self.outcome, Measure())["jain"]
 
     def __repr__(self) -> str:
         """What it is and how it went, in a line."""
@@ -254,6 +254,8 @@ class Results:
             rows = self.flows[(self.flows["cell"] == cell.name) & (self.flows["status"] == "ok")]
             if flow is not None:
                 rows = rows[rows["flow"] == flow]
+            elif not (datagrams := rows["flow_protocol"].eq("udp")).all():
+                rows = rows[~datagrams]
             octets = np.asarray([list(b) for b in rows["batch_bytes"] if b is not None], float)
             if octets.ndim == 2 and octets.shape[1] >= 3:
                 own = octets.mean(axis=0) if base == "goodput" else octets.sum(axis=0)

@@ -47,11 +47,35 @@ def _rows(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
     return rows.merge(results.runs[["cell", "run", "sim_seconds"]], on=["cell", "run"], how="left")
 
 
+def _carriers(rows: pd.DataFrame, metric: str = "") -> pd.DataFrame:
+    """Of these flows those that a metric is of: without datagrams beside connections."""
+    if (alone := parts(metric)[1]) is not None:
+        return rows[rows["flow"] == alone]
+    datagrams = rows["flow_protocol"].eq("udp")
+    mixed = (~datagrams).groupby([rows["cell"], rows["run"]]).transform("any")
+    return rows[~(datagrams & mixed)]
+
+
+def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows of datagrams that a metric leaves out."""
+    if metric not in (*RATES, "delay", "delay_median"):
+        return ""
+    rows = _rows(results, cells)
+    left = sorted({int(n) for n in rows[~rows.index.isin(_carriers(rows).index)]["flow"]})
+    if not left:
+        return ""
+    named = first([str(n) for n in left], MOST)
+    return (
+        f"Of the flows over connections; datagrams (flow {named}) are left out: "
+        f"`goodput@{left[0]}` is that of flow {left[0]}."
+    )
+
+
 def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Where flows were not there at the same time."""
     if parts(metric)[0] not in SHARES or results.plan.measure.mode not in ("transfer", "receiver"):
         return ""
-    rows = _rows(results, cells)
+    rows = _carriers(_rows(results, cells), metric)
     end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
     spans = rows.assign(end=end.fillna(rows["sim_seconds"]), start=rows["start_s"].fillna(0.0))
     by = spans.groupby(["cell", "run"]).agg(
@@ -100,7 +124,7 @@ def _small(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     if results.plan.measure.mode != "steady" or results.plan.deterministic:
         return ""
-    rows = _rows(results, cells)
+    rows = _carriers(_rows(results, cells), metric)
     found = []
     for name, own in rows[rows["batch_s"].notna()].groupby("cell", sort=False):
         if own["run"].nunique() == 1 and (why := _unfit(own)):
@@ -166,7 +190,7 @@ def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
     measure = results.plan.measure
     if parts(metric)[0] not in RATES or measure.mode != "window":
         return ""
-    rows = _rows(results, cells)
+    rows = _carriers(_rows(results, cells), metric)
     over = rows["finished"].eq(True)
     ended = over & (rows["last_byte_s"] < measure.end)
     late = rows["start_s"].fillna(0.0) > measure.start
@@ -174,13 +198,13 @@ def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if not (ended | late).any():
         return ""
     told = (
-        f"{int((ended | late).sum())} of {len(rows)} flows were there for a part of the window only "
-        f"({int(ended.sum())} ended inside or before): their goodput is by that part"
+        f"{int((ended | late).sum())} of {len(rows)} flows were there for a part of the window "
+        f"only ({int(ended.sum())} ended inside or before): their goodput is by that part"
     )
     if never.any():
         told += f"; {int(never.sum())} were not there at all, and their runs have no value"
     return told + "."
 
 
-SAID = (_apart, _sum, _short, _small, _outlasting, _partly)
+SAID = (_beside, _apart, _sum, _short, _small, _outlasting, _partly)
 """What there is to say, each of a metric in some cells."""

@@ -212,6 +212,15 @@ def _steady(outcome: Outcome, flow: Mapping[str, Any], discard: int) -> float:
     return rest * 8.0 / span if span > 0 else 0.0
 
 
+def carriers(flows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The places of the flows that goodput and times of a run are of: those over connections.
+    Datagrams beside them are a load or probes, whose rate is what the scenario says; alone they
+    are what is measured.
+    """
+    over = [n for n, flow in enumerate(flows) if flow.get("protocol") != "udp"]
+    return over or list(range(len(flows)))
+
+
 def download_delays(flow: Mapping[str, Any]) -> list[float]:
     """Delays of what a flow fetched: of each request, else of the whole transfer if it ended."""
     requests = flow.get("requests") or []
@@ -305,7 +314,8 @@ def _nodes_ratio(part: str, whole: str) -> Callable[[Outcome, Floats], float]:
 
 def _delay(statistic: Callable[[list[float]], Any]) -> Callable[[Outcome, Floats], float]:
     def compute(outcome: Outcome, rates: Floats) -> float:
-        delays = [d for f in outcome["flows"] for d in download_delays(f)]
+        flows = outcome["flows"]
+        delays = [d for n in carriers(flows) for d in download_delays(flows[n])]
         return float(statistic(delays)) if delays else float("nan")
 
     return compute
@@ -462,8 +472,9 @@ RUN_METRICS: dict[str, Metric] = {
         most=1.0,
     ),
 }
-"""Everything that can stand in `metrics`, `until.metric` and figures, of all flows of a run; behind
-some names (`ALONE`) `@N` makes it that of flow N alone."""
+"""Everything that can stand in `metrics`, `until.metric` and figures, of all flows of a run, goodput
+and download times of its `carriers`; behind some names (`ALONE`) `@N` makes it that of flow N alone.
+"""
 
 ALONE = {
     "goodput": "goodput",
@@ -606,15 +617,17 @@ def run_row(
     if not flows:
         return dict.fromkeys(names, float("nan"))
     row = {}
+    own = carriers(flows)
     # What is of all flows, or of the run, though a metric be of one alone.
     whole = {
         **outcome,
-        "carried_bps": carried(outcome, flows, measure),
+        "carried_bps": carried(outcome, [flows[n] for n in own], measure),
         "load_span": load_span(outcome) if "sim_seconds" in outcome else None,
     }
     for name in names:
         try:
-            row[name] = metric_of(name).compute(whole, rates)
+            given = rates[own] if parts(name)[1] is None else rates
+            row[name] = metric_of(name).compute(whole, given)
         except MissingError:
             if name in needed:
                 raise
