@@ -9,13 +9,15 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wifu.errors import LabError, MissingError, nearest
+from wifu.hops import hop_rows as hop_rows
+from wifu.hops import mean_passive, packet_loss
+from wifu.hops import passive_loss as passive_loss
 from wifu.underload import load_span, under_load
 
 Floats = NDArray[np.float64]
@@ -82,14 +84,6 @@ def starved_share(rates_bps: ArrayLike) -> float:
     """Share of the flows below 1 kb/s."""
     x = np.asarray(rates_bps, dtype=float)
     return float(np.mean(x < STARVED_BPS)) if x.size else float("nan")
-
-
-def passive_loss(handed: int, heard: int) -> float:
-    """Passive-ACK loss: the share of packets handed on of which the node before heard no attempt.
-
-    `heard` counts packets, not attempts; nan if nothing was handed on.
-    """
-    return 1.0 - heard / handed if handed else float("nan")
 
 
 def sliding(
@@ -321,76 +315,6 @@ def _delay(statistic: Callable[[list[float]], Any]) -> Callable[[Outcome, Floats
     return compute
 
 
-def _packet_loss(outcome: Outcome, rates: Floats) -> float:
-    """Share of the flows' packets, both directions, that were lost anywhere below transport."""
-    known = [f["packets"] for f in outcome["flows"] if f.get("packets")]
-    sent = sum(p["sent"] - p["inside"] for p in known)
-    return 1.0 - sum(p["delivered"] for p in known) / sent if sent else float("nan")
-
-
-def _passive(outcome: Outcome, rates: Floats) -> float:
-    """Mean over the hops of all flows, towards the receiver, of their passive-ACK loss."""
-    losses = [_unheard(outcome, way) for way in _ways(outcome, reverse=False)]
-    known = [v for way in losses for v in way if v == v]
-    return float(np.mean(known)) if known else float("nan")
-
-
-def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
-    """The hops of an outcome, each with what was lost there.
-
-    `packet_loss` at hop i: the share of the packets that node i sent that node i+1 never got, after
-    all attempts. `passive_loss` at hop i: of the packets that node i+1 handed on, the share of
-    which node i heard no attempt; nan at the last hop, and where the simulator did not count it.
-    """
-    rows = []
-    for reverse in (False, True):
-        for way in _ways(outcome, reverse):
-            try:
-                unheard = _unheard(outcome, way)
-            except MissingError:
-                unheard = [float("nan")] * len(way)
-            for hop, passive in zip(way, unheard, strict=True):
-                tried = (hop.get("packets") or 0) + (hop.get("lost") or 0)
-                lost = (hop.get("lost") or 0) / tried if tried else float("nan")
-                rows.append({**hop, "packet_loss": lost, "passive_loss": passive})
-    return sorted(rows, key=lambda hop: (hop["flow"], hop["reverse"], hop["hop"]))
-
-
-def _ways(outcome: Outcome, reverse: bool) -> list[list[Mapping[str, Any]]]:
-    """The hops of each flow in one direction, in order."""
-    ways: dict[int, list[Mapping[str, Any]]] = {}
-    for hop in outcome.get("hops") or []:
-        if bool(hop["reverse"]) == reverse:
-            ways.setdefault(hop["flow"], []).append(hop)
-    return [sorted(way, key=lambda hop: int(hop["hop"])) for way in ways.values()]
-
-
-def _unheard(outcome: Outcome, way: Sequence[Mapping[str, Any]]) -> list[float]:
-    """For each hop of a way its passive-ACK loss, nan for the last.
-
-    What node i overhears of i+1 is counted whomever it was for, so what i+1 handed to anyone but i
-    is what it is a share of; in a chain that is what it handed to i+2.
-    """
-    links = {(link["from"], link["to"]): link for link in outcome.get("links") or []}
-    losses = []
-    for before, hop in pairwise(way):
-        upstream, node = before["from"], hop["from"]
-        on = sum(link["frames"] for (a, b), link in links.items() if a == node and b != upstream)
-        losses.append(passive_loss(on, _overheard(links.get((node, upstream)))))
-    return [*losses, float("nan")]
-
-
-def _overheard(link: Mapping[str, Any] | None) -> int:
-    if link is None:
-        return 0
-    if "overheard_frames" not in link:
-        raise MissingError(
-            f"passive_loss needs overheard_frames, which link {link['from']}-{link['to']} lacks: "
-            "these runs are of an older simulator; `make python`, and run them again"
-        )
-    return int(link["overheard_frames"])
-
-
 def _lowest(outcome: Outcome, rates: Floats) -> float:
     return float(np.min(rates)) if rates.size else float("nan")
 
@@ -446,9 +370,14 @@ RUN_METRICS: dict[str, Metric] = {
     "fast_retransmits": Metric(
         "recoveries without a timeout", "per run", 1.0, "less", _flows_sum("fast_retransmits")
     ),
-    "loss": Metric("packets lost", "%", 0.01, "less", _packet_loss, most=1.0),
+    "loss": Metric("packets lost", "%", 0.01, "less", lambda o, x: packet_loss(o), most=1.0),
     "passive_loss": Metric(
-        "frames handed on and not overheard", "%", 0.01, "less", _passive, most=1.0
+        "frames handed on and not overheard",
+        "%",
+        0.01,
+        "less",
+        lambda o, x: mean_passive(o),
+        most=1.0,
     ),
     "mac_loss": Metric(
         "frames given up by the MAC", "%", 0.01, "less", _nodes_ratio("failed", "frames"), most=1.0
@@ -472,9 +401,8 @@ RUN_METRICS: dict[str, Metric] = {
         most=1.0,
     ),
 }
-"""Everything that can stand in `metrics`, `until.metric` and figures, of all flows of a run, goodput
-and download times of its `carriers`; behind some names (`ALONE`) `@N` makes it that of flow N alone.
-"""
+"""What can stand in `metrics`, `until.metric` and figures, of all flows of a run (goodput
+of its `carriers`); behind some names (`ALONE`) `@N` makes it that of flow N alone."""
 
 ALONE = {
     "goodput": "goodput",
