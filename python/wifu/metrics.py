@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wifu import asked
 from wifu.errors import LabError, MissingError, nearest
 from wifu.hops import hop_rows as hop_rows
 from wifu.hops import mean_passive, packet_loss
@@ -493,6 +494,7 @@ def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dic
     """The columns of one flow in `results.parquet`."""
     rate = flow_goodput(outcome, flow, measure)
     delays = download_delays(flow)
+    under_way, late = asked.under_way(outcome, flow)
     whole = {
         "flow": int(flow["id"]),
         "flow_from": flow.get("from"),
@@ -504,6 +506,8 @@ def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dic
         "starved": bool(rate < STARVED_BPS),
         "delay_s": float(np.mean(delays)) if delays else None,
         "requests": len(flow.get("requests") or []),
+        "requests_cut": under_way,
+        "requests_late": late,
         "batch_goodput_bps": None,
         "batch_bytes": None,
         "batch_s": None,

@@ -238,7 +238,7 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
     )
     best = best_of(results, name) if marked else set()
     least = {c.name for c in plan.cells if cutoff.least(results, c, name)}
-    cut = {c.name: cutoff.unfinished(results, [c], name) for c in plan.cells}
+    cut = {c.name: cutoff.beside(results, c, name) for c in plan.cells}
     body = []
     for key, cells in rows.items():
         cellular = "".join(

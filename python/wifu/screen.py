@@ -117,8 +117,11 @@ def _summary_table(results: Results) -> Table:
     called = {a: alike.names(results.plan, a) for a in axes}
     for axis in axes:
         table.add_column(axis)
-    cut = any(cutoff.count(results, [c])[0] for c in results.plan.cells)
-    for column in (metric.axis(), "95 % interval", "n", *(["unfinished"] if cut else [])):
+    name = results.plan.metrics[0]
+    cut = any(cutoff.count(results, [c], name)[0] for c in results.plan.cells)
+    asks = any(cutoff.per_run(results, c, name) for c in results.plan.cells)
+    more = (["requests per run"] if asks else []) + (["unfinished"] if cut else [])
+    for column in (metric.axis(), "95 % interval", "n", *more):
         table.add_column(column, justify="right")
     for row in results.summary().to_dict("records"):
         half = (row["high"] - row["low"]) / 2
@@ -127,11 +130,12 @@ def _summary_table(results: Results) -> Table:
         )
         shown = number(row["mean"], half if half == half else None)
         cell = results.cells({a: row[a] for a in axes})[0]
-        if cutoff.least(results, cell, results.plan.metrics[0]):
+        if cutoff.least(results, cell, name):
             shown, interval = f"≥ {shown}", ""
         labels = [called[a][str(row[a])] for a in axes]
-        gone, of = cutoff.count(results, [cell], results.plan.metrics[0])
-        late = [f"{gone} of {of}" if gone else ""] if cut else []
+        gone, of = cutoff.count(results, [cell], name)
+        late = [cutoff.per_run(results, cell, name).split()[0]] if asks else []
+        late += [f"{gone} of {of}" if gone else ""] if cut else []
         table.add_row(*map(escape, labels), shown, interval, str(row["n"]), *late)
     return table
 
