@@ -180,3 +180,30 @@ def test_datagrams_that_are_left_out_are_told(tmp_path: Path) -> None:
     assert said(found, "goodput@2") == said(found, "retransmissions") == ""
     only = [{"last_byte_s": 4.0, "protocol": "udp"}] * 2
     assert said(made(tmp_path / "b", {"tcp-reno": only, "tcp-newreno": only}), "goodput") == ""
+
+
+def test_counts_of_who_delivers_less_are_no_better(tmp_path: Path) -> None:
+    """Ten timeouts for a hundredth of the bytes are not fewer than thirty for all of them."""
+
+    def found(name: str, octets: int) -> wifu.Results:
+        text = PLAN.replace('"aggregate", "jain"', '"aggregate", "timeouts"')
+        few = {"last_byte_s": 8.0, "bytes": octets, "timeouts": 10}
+        many = {"last_byte_s": 8.0, "timeouts": 30}
+        return made(tmp_path / name, {"tcp-reno": [many] * 2, "tcp-newreno": [few] * 2}, text)
+
+    even, uneven = found("even", 950_000), found("uneven", 10_000)
+    assert report.best_of(even, "timeouts") == {"tcp-newreno"}
+    assert report.best_of(uneven, "timeouts") == set()
+    assert report.best_of(uneven, "aggregate") == {"tcp-reno"}, "others are compared as before"
+    assert "uneven" not in even.compare("timeouts") and even.compare("timeouts")["p"][0] < 0.05
+    assert uneven.compare("timeouts")["uneven"].all() and "uneven" not in uneven.compare(
+        "aggregate"
+    )
+    words = "from 0.029 to 2.01 MB where the transports are compared"
+    assert words in said(uneven, "timeouts") and said(even, "timeouts") == ""
+    assert said(uneven, "aggregate") == ""
+    colours = {}
+    for results in (even, uneven):
+        text = report._ratios(results, results.compare("timeouts"), "timeouts")
+        colours[results] = text.count("class='up'"), text.count("class='same'")
+    assert list(colours.values()) == [(1, 0), (0, 1)]

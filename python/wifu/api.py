@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import alike, cutoff, frames, metrics, stats, toml
+from wifu import alike, cautions, cutoff, frames, metrics, stats, toml
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -307,7 +307,8 @@ class Results:
         paired permutation test, and `p_holm`: the same corrected by Holm for all rows of this
         table. Where all runs were `identical` nothing is tested and there is no interval. Of how
         long transfers take there is no ratio where some were `cut` off by the end of a run.
-        `unfinished` says in words how many of both cells were, whatever the metric.
+        `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: it
+        counts what happened, and the two delivered more or less than each other.
         """
         pair = self.plan.pair
         if pair is None:
@@ -349,6 +350,7 @@ class Results:
                     "identical": identical,
                     **({"cut": cut} if cutoff.of_finished(metric) else {}),
                     "unfinished": cutoff.unfinished(self, both, metric),
+                    **({"uneven": True} if cautions.uneven(self, both, metric) else {}),
                 }
             )
             # What is known of both sides says nothing of what was cut off.

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from wifu.cells import Cell
-from wifu.metrics import of_datagrams, parts
+from wifu.metrics import RUN_METRICS, of_datagrams, parts
 from wifu.plan import Plan
 from wifu.stamps import first
 from wifu.underload import under_load
@@ -28,6 +28,12 @@ MOST = 10
 
 SHARES = ("jain", "unfairness", "utility", "lowest", "weakest", "sum_rates")
 """Metrics that take the flows' goodputs for parts of what they share."""
+
+COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "per run")
+"""Metrics that count events of a run."""
+
+EVEN = 1.1
+"""Up to so many times as many bytes delivered, and counts are compared."""
 
 RATES = ("goodput", "aggregate", "starved", *SHARES)
 """Metrics of goodputs."""
@@ -206,5 +212,42 @@ def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return told + "."
 
 
-SAID = (_beside, _apart, _sum, _short, _small, _outlasting, _partly)
+def uneven(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether a metric counts what runs of these cells did to deliver much more or less: of two
+    transports the one that delivers a tenth retransmits less, and is no better for it.
+    """
+    least, most = _delivered(results, cells, metric)
+    return most > EVEN * least
+
+
+def _delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
+    """The least and the most bytes that runs of a cell delivered on the mean, of a metric that
+    counts; of others nothing.
+    """
+    base, alone = parts(metric)
+    rows = results.flows
+    if base not in COUNTS or "flow" not in rows:
+        return 0.0, 0.0
+    rows = rows[(rows["status"] == "ok") & rows["cell"].isin([c.name for c in cells])]
+    by = (rows if alone is None else rows[rows["flow"] == alone]).groupby("cell")
+    means = by["bytes"].sum() / by["run"].nunique()
+    return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
+
+
+def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Counts of runs that delivered differently."""
+    names = {c.name for c in cells}
+    groups = [[c for c in row if c.name in names] for row in results.plan.groups()]
+    found = [_delivered(results, g, metric) for g in groups if uneven(results, g, metric)]
+    if not found:
+        return ""
+    least, most = max(found, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
+    return (
+        f"Counts per run, of runs that delivered from {least / 1e6:.3g} to {most / 1e6:.3g} MB "
+        "where the transports are compared: there is neither colour nor bold where they are more "
+        f"than {EVEN - 1:.0%} apart, as who delivers less has less to repeat."
+    )
+
+
+SAID = (_beside, _apart, _sum, _short, _small, _outlasting, _partly, _counted)
 """What there is to say, each of a metric in some cells."""

@@ -200,6 +200,8 @@ def best_of(results: Results, name: str) -> set[str]:
         known = [c for c in row if math.isfinite(means[c.name])]
         if len(known) < 2 or any(cutoff.least(results, c, name) for c in row):
             continue
+        if cautions.uneven(results, row, name):
+            continue
         first = (max if better == "more" else min)(known, key=lambda c: means[c.name])
         others = [c for c in known if c is not first]
         if plan.deterministic:
@@ -329,7 +331,7 @@ def _comparison(results: Results) -> str:
 def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     pair = results.plan.pair or ""
     computed = {"baseline", "n", "ratio", "low", "high", "identical", "cut", "unfinished", "p"}
-    computed |= {"p_holm", pair}
+    computed |= {"p_holm", "uneven", pair}
     labels = [c for c in frame.columns if c not in computed]
     columns = list(dict.fromkeys(frame[pair]))
     called = {a.name: alike.names(results.plan, a.name) for a in results.plan.axes}
@@ -362,7 +364,8 @@ def _ratio(row: dict[Any, Any], name: str) -> str:
         return "<span class='same'>cut off</span>"
     if row["identical"]:
         return "<span class='same'>identical</span>"
-    clear = row["p_holm"] < LEVEL and (row["low"] > 1 or row["high"] < 1)
+    even = row.get("uneven") is not True
+    clear = even and row["p_holm"] < LEVEL and (row["low"] > 1 or row["high"] < 1)
     better = (row["ratio"] > 1) == (metric_of(name).better == "more")
     css = ("up" if better else "down") if clear else "same"
     half = (row["high"] - row["low"]) / 2
