@@ -8,7 +8,8 @@ import pytest
 from wifu import absent, apps_live, arrived, reports
 from wifu.arrived import Arrived
 from wifu.flows import Flow, flows_of
-from wifu.metrics import RUN_METRICS, Measure, flow_row, load_span, run_row
+from wifu.metrics import RUN_METRICS, Measure, flow_row, run_row
+from wifu.underload import load_span, percentiles
 
 STACK: dict[str, Any] = {
     "timeouts": 2, "smallest_rtt": 4000, "segments": 90, "data_segments": 70,
@@ -57,7 +58,7 @@ def test_latency_that_load_adds_needs_probes_with_and_without() -> None:
                 "one_way": told}  # fmt: skip
 
     load = {"protocol": "tcp-sack", "bytes": 10, "start_s": 5.0, "last_byte_s": 29.0}
-    flows = [load, probe(0, 4.9, 0.002, 0.004), probe(6, 30, 0.05, 0.20), probe(6, 30, 0.1, 0.30)]
+    flows = [load, probe(0, 4.9, 0.002, 0.004), probe(6, 29.1, 0.05, 0.20), probe(6, 29, 0.1, 0.30)]
     outcome = {"flows": flows, "sim_seconds": 30.0}
     assert load_span(outcome) == (5.0, 29.0)
     added = RUN_METRICS["latency_added"].compute
@@ -111,3 +112,30 @@ def test_delays_of_datagrams_are_recorded_where_they_are_named() -> None:
     raw = arrived.transits(flows, found, {"record": {"series": ["flow.2.delay"]}}, 5.0)
     pairs = np.frombuffer(raw["flow.2.delay"], dtype="<f8").reshape(-1, 2)
     assert pairs.tolist() == [[1.0, 0.01], [2.0, 0.02]], "none after the end"
+
+
+def test_datagrams_after_the_load_say_nothing_of_it() -> None:
+    """Their number decides where 95 % are: a second of load in a minute of probes adds nothing."""
+    at = np.arange(0.0, 60.0, 0.1)
+    delays = np.where((at >= 10) & (at < 12), 0.2, 0.01)
+    raw = np.column_stack([at + delays, delays]).astype("<f8").tobytes()
+    load = {"id": 1, "protocol": "tcp-sack", "bytes": 10, "start_s": 10.0, "last_byte_s": 12.0}
+    whole = {"p50_s": 0.01, "p95_s": 0.01, "p99_s": 0.2, "samples": 600}
+    probe = {"id": 2, "protocol": "udp", "bytes": 10, "start_s": 10.0, "last_byte_s": 60.0,
+             "one_way": whole}  # fmt: skip
+    before = {**probe, "id": 3, "start_s": 0.0, "last_byte_s": 9.0}
+    outcome = {"flows": [load, probe, before], "sim_seconds": 60.0}
+    asked = ("one_way_p95@2", "one_way_p95@3")
+    row = run_row(outcome, Measure(), more=asked)
+    assert np.isnan(row["latency_added"]) and np.isnan(row["one_way_p95"]), "nobody knows"
+    assert np.isnan(row["one_way_p95@2"]) and row["one_way_p95@3"] == 0.01
+    probe["under_load"] = percentiles(raw, load_span(outcome))
+    row = run_row(outcome, Measure(), more=asked)
+    assert probe["under_load"]["samples"] == 18, "sent and arrived within two seconds"
+    assert row["latency_added"] == pytest.approx(0.19)
+    assert row["one_way_p95"] == row["one_way_p95@2"] == 0.2
+    assert row["one_way_p95@3"] == 0.01, "one that met no load has its own"
+    assert percentiles(raw, (100.0, 101.0)) == {"samples": 0}
+    # Nothing but datagrams: all of them.
+    alone = {"flows": [before], "sim_seconds": 60.0}
+    assert run_row(alone, Measure())["one_way_p95"] == 0.01

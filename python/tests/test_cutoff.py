@@ -9,7 +9,7 @@ from fake import FakeResult, fake
 from test_figures import drawn
 
 import wifu
-from wifu import claims, cutoff, published, report
+from wifu import asked, claims, cutoff, published, report
 from wifu import plan as plans
 from wifu.screen import _summary_table, print_claims, screen
 
@@ -208,3 +208,80 @@ def test_failed_runs_are_told_where_means_are(tmp_path: Path) -> None:
     assert "n = 7 to 8 runs per cell, without 2 that failed" in caption
     _, caption = drawn(found, kind="bars", x="protocol", where={"load": "light"})
     assert "n = 8 runs per cell;" in caption
+
+
+ASKING = """
+name = "asking"
+runs = 8
+pair = "link"
+metrics = ["delay", "goodput"]
+[scenario]
+topology.words = "linear,2"
+[[scenario.flow]]
+protocol = "tcp-reno"
+app = "http"
+pause = "500ms"
+[vary.link]
+whole = { "flow.1.jitter" = 0 }
+breaks = { "flow.1.jitter" = "1ms" }
+"""
+
+
+def loading(scenario: dict[str, Any]) -> FakeResult:
+    """Pages of half a second, one a second for 10 s: the link stays, or breaks after 2 s."""
+    run, breaks = scenario["run"], scenario["flow"][0]["jitter"] != 0
+    count = 2 if breaks else 9
+    told = [
+        {"start_s": float(n), "delay_s": 0.5 + 0.01 * run - 0.1 * breaks, "bytes": 1000}
+        for n in range(count)
+    ]
+    flow = {
+        "id": 1, "protocol": "tcp-reno", "app": "http", "start_s": 0.0, "first_byte_s": 0.1,
+        "last_byte_s": count - 0.5, "finished": False, "bytes": count * 1000 + run,
+        "requests": told, "connections": count + (breaks or run == 1),
+    }  # fmt: skip
+    outcome = {"sim_seconds": 10.0, "flows": [flow], "trace_hash": f"{run}{breaks}"}
+    return FakeResult(outcome, {})
+
+
+def test_requests_that_were_cut_off_are_told_as_files_are(tmp_path: Path) -> None:
+    """A link that breaks leaves the quick pages: their mean is the least that it can be."""
+    found = wifu.campaign(plans.parse(ASKING), tmp_path / "r", runner=loading)
+    (whole,), (breaks,) = (found.cells({"link": name}) for name in ("whole", "breaks"))
+    assert found.sample("delay", breaks.labels).mean() < found.sample("delay", whole.labels).mean()
+    assert cutoff.least(found, breaks, "delay") and not cutoff.least(found, whole, "delay")
+    assert cutoff.unfinished(found, [breaks], "delay") == "8 of 24 requests unfinished"
+    assert cutoff.unfinished(found, [whole], "delay") == "1 of 73 requests unfinished"
+    told = "9 of 97 requests were cut off by the end of their run and are missing: means of such"
+    assert told in cutoff.sentence(found, found.plan.cells, "delay")
+    assert "none had taken longer" in cutoff.sentence(found, [whole], "delay")
+    assert cutoff.per_run(found, breaks, "delay") == "2 requests per run"
+    assert cutoff.unfinished(found, [breaks], "goodput") == "", "they have no end as a whole"
+    row = found.compare("delay").iloc[0]
+    assert row["cut"] and np.isnan(row["ratio"]) and np.isnan(row["p"])
+    assert report.best_of(found, "delay") == set()
+    text = report.render(found, [])
+    assert "9 requests per run, 1 of 73 requests unfinished" in text and "≥ " in text
+    columns = {str(c.header): list(c.cells) for c in _summary_table(found).columns}
+    assert columns["requests per run"] == ["9", "2"]
+    assert columns["unfinished"] == ["1 of 73", "8 of 24"]
+
+
+def test_a_request_that_was_under_way() -> None:
+    done = [{"start_s": at, "delay_s": 0.5, "bytes": 10} for at in (0.0, 1.0)]
+
+    def at(end: float, **flow: Any) -> tuple[int, int]:
+        given = {"app": "request", "start_s": 0.0, "bytes": 20, "requests": done, **flow}
+        return asked.under_way({"sim_seconds": end}, given)
+
+    assert at(9.0, app="file") == at(9.0, finished=True) == (0, 0)
+    assert at(1.9) == (0, 0), "it pauses half a second"
+    assert at(1.9, bytes=25) == (1, 0), "a part of the answer has come"
+    assert at(9.0) == (1, 1), "no pause is so long"
+    assert at(1.9, app="http", connections=2) == (0, 0)
+    assert at(1.9, app="http", connections=3) == (1, 0)
+    assert at(2.6, app="http", connections=3) == (1, 1)
+    assert at(5.0, requests=[], bytes=0) == (1, 1)
+    assert at(0.0, requests=[], bytes=0) == (0, 0), "not begun"
+    listed = [*done, {"start_s": 1.7, "delay_s": None, "bytes": 0}]
+    assert at(2.0, requests=listed) == (1, 0) and at(2.3, requests=listed) == (1, 1)

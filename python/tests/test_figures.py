@@ -15,7 +15,7 @@ import matplotlib.colors as mcolors
 import numpy as np
 import pandas as pd
 import pytest
-from fake import CHAIN, fake, having
+from fake import CHAIN, PROBED, fake, having
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -382,6 +382,24 @@ def test_latency_under_load_is_seen_over_time(probed: wifu.Results) -> None:
     assert "sliding window" in caption
     added = probed.summary("latency_added").set_index("window")["mean"]
     assert added[48000] > 2.5 * added[12000] > 0
+
+
+def test_what_load_adds_does_not_depend_on_how_long_it_lasts(tmp_path: Path) -> None:
+    """The delays of datagrams are recorded for it without a word of the plan's."""
+    text = PROBED.replace('series = { runs = [1, 2], record = ["delay"] }', "")
+    text = text.replace('app = "bulk"', 'app = "file"\nbytes = "{size}"')
+    text = text.replace('["aggregate", ', "[")
+    text = text.replace('jitter = "50ms"\nstop_at = "8s"', 'jitter = "50ms"')
+    text = text.replace('start = "3s"\nstop_at = "8s"', 'start = "2s"\nstop_at = "19s"')
+    text = text.replace("window = [12000, 48000]", 'window = [48000]\nsize = ["200k", "2M"]')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r")
+    assert "delay" not in str(found.plan.source.get("series"))
+    short, long = found.summary("latency_added")["mean"]
+    assert 100 < short < long < 1.5 * short, "ms, of a window of 48 kB at 2 Mb/s"
+    assert found.summary("one_way_p95@3")["mean"].tolist() == pytest.approx(
+        found.summary("one_way_p95")["mean"].tolist()
+    )
+    assert list((found.folder / "runs").iterdir()) and not (found.folder / "series").exists()
 
 
 def test_latency_under_load_is_a_distribution_with_and_without(probed: wifu.Results) -> None:

@@ -67,6 +67,19 @@ def test_batches_without_the_first() -> None:
     assert rates.tolist() == [160.0, 120.0]
 
 
+def test_a_batch_in_no_time_takes_no_run_away() -> None:
+    """Its last packet may come with the one that ends the batch before."""
+    octets, ends = [10, 20, 30, 40], [1.0, 2.0, 2.0, 4.0]
+    rates = batch_rates(octets, ends)
+    assert rates.tolist() == pytest.approx([160.0, np.nan, 160.0], nan_ok=True)
+    told = {**outcome(batches=octets, bytes=100), "batches_end_s": ends}
+    row = metrics.run_row(told, Measure("steady"))
+    assert row["goodput"] == row["aggregate"] == 90 * 8 / 3
+    assert row["jain"] == 1.0
+    empty = {**outcome(batches=[10, 0, 0], bytes=10), "batches_end_s": [1.0, 1.0, 1.0]}
+    assert metrics.run_row(empty, Measure("steady"))["goodput"] == 0.0
+
+
 def outcome(**flow: Any) -> dict[str, Any]:
     base: dict[str, Any] = {
         "id": 1,
@@ -95,10 +108,72 @@ def test_goodput_of_what_was_cut_off_counts_until_the_end() -> None:
         assert flow_goodput(never, flow, Measure(mode)) == 0.0
 
 
+def test_together_is_all_bytes_over_the_time_of_all() -> None:
+    """Not the sum of rates over different times, which unfairness raises."""
+    told = outcome()
+    (one,) = told["flows"]
+    told["flows"].append({**one, "id": 2, "start_s": 3.0, "first_byte_s": 3.5, "last_byte_s": 5.0})
+    row = metrics.run_row(told, Measure())
+    assert row["aggregate"] == 2000 * 8 / 4
+    assert row["sum_rates"] == 2 * 4000.0
+    assert metrics.run_row(told, Measure("receiver"))["aggregate"] == pytest.approx(16000 / 3.5)
+    # One that is cut off counts until the end, as in its goodput.
+    told["flows"][0] |= {"finished": False}
+    assert metrics.run_row(told, Measure())["aggregate"] == pytest.approx(16000 / 9)
+    # One that never got a byte was there all the same.
+    told["flows"][0] |= {"bytes": 0, "first_byte_s": None, "last_byte_s": None}
+    assert metrics.run_row(told, Measure())["aggregate"] == pytest.approx(8000 / 9)
+    for flow, octets in zip(told["flows"], (1000, 500), strict=True):
+        flow |= {"window_bytes": octets, "start_s": 0.0, "finished": False}
+    window = metrics.run_row(told, Measure("window", start=0.0, end=10.0))
+    assert window["aggregate"] == window["sum_rates"] == 1200.0
+
+
+def test_a_file_that_is_complete_inside_the_window_is_not_slower_for_it() -> None:
+    told = outcome(window_bytes=400)
+    (one,) = told["flows"]
+    window = Measure("window", start=2.0, end=6.0)
+    assert flow_goodput(told, one, window) == 400 * 8 / 1, "it ended at 3 s"
+    one["last_byte_s"] = 2.5
+    assert flow_goodput(told, one, window) == 400 * 8 / 0.5, "the faster one is faster"
+    assert metrics.run_row(told, window)["aggregate"] == 400 * 8 / 0.5
+    slow = {**one, "id": 2, "start_s": 4.0, "last_byte_s": 9.0, "window_bytes": 100}
+    told["flows"].append(slow)
+    assert flow_goodput(told, slow, window) == 400.0, "it began at 4 s"
+    row = metrics.run_row(told, window)
+    assert row["aggregate"] == 1000.0 and row["sum_rates"] == 6800.0
+    # One that goes on has all of the window, though nothing came for a while.
+    slow |= {"start_s": 1.0, "finished": False}
+    assert flow_goodput(told, slow, window) == 200.0
+    one |= {"last_byte_s": 1.9, "window_bytes": 0}
+    assert np.isnan(flow_goodput(told, one, window)), "over before it"
+    assert np.isnan(metrics.run_row(told, window)["goodput"])
+    assert metrics.run_row(told, window)["aggregate"] == 200.0
+    assert window.words.startswith("bytes delivered inside 2 s to 6 s")
+
+
+def test_datagrams_beside_a_transfer_are_no_part_of_its_goodput() -> None:
+    told = outcome()
+    (one,) = told["flows"]
+    datagrams = {**one, "id": 2, "protocol": "udp", "start_s": 0.0, "bytes": 50_000}
+    told["flows"].append({**datagrams, "last_byte_s": 9.0})
+    row = metrics.run_row(told, Measure(), more=["goodput@1", "goodput@2", "delay@2"])
+    alone = metrics.run_row(outcome(), Measure())
+    names = ("goodput", "aggregate", "sum_rates", "lowest", "jain", "utility", "starved", "delay")
+    assert {k: row[k] for k in names} == {k: alone[k] for k in names}
+    assert row["goodput@1"] == 4000.0 and row["goodput@2"] == pytest.approx(400e3 / 9)
+    assert row["delay@2"] == 9.0
+    # Of nothing but datagrams it is theirs.
+    told["flows"] = told["flows"][1:]
+    assert metrics.run_row(told, Measure())["goodput"] == pytest.approx(400e3 / 9)
+
+
 def test_goodput_in_steady_state() -> None:
     told = {**outcome(batches=[10, 20, 30]), "batches_end_s": [1.0, 2.0, 4.0]}
     (flow,) = told["flows"]
-    assert flow_goodput(told, flow, Measure("steady")) == 140.0
+    # The mean of the rates, 160 and 120, would count the quick batch as much as the slow one.
+    assert flow_goodput(told, flow, Measure("steady")) == pytest.approx(400 / 3)
+    assert metrics.run_row(told, Measure("steady"))["aggregate"] == pytest.approx(400 / 3)
     cut = {**outcome(batches=[400], bytes=1000), "batches_end_s": [4.0]}
     (flow,) = cut["flows"]
     assert flow_goodput(cut, flow, Measure("steady")) == pytest.approx(600 * 8 / 6)
@@ -234,6 +309,7 @@ def test_what_stacks_count_is_no_number_of_flows_of_datagrams() -> None:
     [
         ("godput@2", "no metric is called godput@2; did you mean `goodput`?"),
         ("jain@2", "jain is not of a flow by itself; goodput, delay, "),
+        ("sum_rates@1", "sum_rates is not of a flow by itself; goodput@N is"),
         ("aggregate@1", "aggregate is not of a flow by itself; goodput@N is"),
         ("goodput@0", "write goodput@N, where N is the number of a flow, from 1 on"),
         ("goodput@", "write goodput@N"),

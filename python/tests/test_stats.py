@@ -275,3 +275,22 @@ def test_an_interval_within_what_can_be_covers_as_often_and_is_as_wide_for_until
     # What is measured decides, should a number be where none can be.
     beyond = stats.Interval(-0.5, -0.7, -0.3, 3, 0.95, "Student t")
     assert beyond.within(0.0, 1.0) is beyond
+
+
+def test_the_rate_of_batches_of_equal_amounts_has_no_bias() -> None:
+    """The mean of their rates has: it is greater by the square of the variation of their times."""
+    rng = np.random.default_rng(3)
+    found, means = [], []
+    for _ in range(400):
+        times = rng.gamma(2.0, 0.5, 10)
+        rate = stats.batch_rate(np.full(10, 7.0), times)
+        found.append(rate)
+        means.append(float(np.mean(7.0 / times)))
+    assert np.mean([f.estimate for f in found]) == pytest.approx(7.0, rel=0.08)
+    assert np.mean(means) > 1.5 * 7.0
+    assert 0.9 < np.mean([f.low <= 7.0 <= f.high for f in found]) <= 0.97
+    even = stats.batch_rate([1.0, 2.0, 3.0, 5.0], np.full(4, 0.5))
+    plain = stats.mean_interval(np.array([1.0, 2.0, 3.0, 5.0]) * 2)
+    assert (even.estimate, even.low, even.high, even.n) == pytest.approx(
+        (plain.estimate, plain.low, plain.high, 4)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import alike, cutoff, frames, metrics, stats, toml
+from wifu import alike, cautions, cutoff, frames, metrics, stats, toml
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -29,8 +30,15 @@ COMPARED = 3
 LEVEL = 0.05
 """What p, corrected, must be below for a difference to be marked."""
 
+RATES = ("goodput", "aggregate", "sum_rates")
+"""Metrics that batches of one run give an interval of."""
+
 HOLM = "Holm, over the cells of each table"
 """How p is corrected."""
+
+
+NEWEST = metrics.column("sum_rates")
+"""A column that tables of older labs lack."""
 
 
 class Run:
@@ -90,7 +98,7 @@ class Run:
 
     def jain(self) -> float:
         """Jain's index over the flows."""
-        return metrics.jain(self.to_pandas()["goodput_bps"].to_numpy())
+        return metrics.run_row(self.outcome, Measure())["jain"]
 
     def __repr__(self) -> str:
         """What it is and how it went, in a line."""
@@ -130,7 +138,21 @@ class Results:
         axes = [a.name for a in self.plan.axes]
         self.flows = read_parquet(results, "results", axes)
         self.runs = read_parquet(runs, "runs", axes)
+        if NEWEST not in self.runs and "sim_seconds" in self.runs:
+            self._renew(axes)
         self._compared: dict[tuple[str, str], pd.DataFrame] = {}
+
+    def _renew(self, axes: list[str]) -> None:
+        """Tables that an older lab wrote hold what it took for these metrics: made anew from the
+        runs. Without them what was called `aggregate` is told by what it was.
+        """
+        if (self.store.folder / "runs").is_dir():
+            try:
+                self.flows, self.runs = self.store.write_tables(self.plan)
+            except OSError:  # somebody else's
+                self.flows, self.runs = self.store.tables(self.plan)
+            return
+        self.runs = self.runs.rename(columns={metrics.column("aggregate"): NEWEST})
 
     @property
     def folder(self) -> Path:
@@ -228,17 +250,17 @@ class Results:
     def _interval(self, metric: str, cell: Cell) -> stats.Interval:
         x = self.sample(metric, cell.labels).to_numpy(float)
         base, flow = metrics.parts(metric)
-        if x.size == 1 and self.plan.measure.mode == "steady" and base in ("goodput", "aggregate"):
+        if x.size == 1 and self.plan.measure.mode == "steady" and base in RATES:
             rows = self.flows[(self.flows["cell"] == cell.name) & (self.flows["status"] == "ok")]
             if flow is not None:
                 rows = rows[rows["flow"] == flow]
-            batches = np.asarray([list(b) for b in rows["batch_goodput_bps"]], dtype=float)
-            if batches.ndim == 2 and batches.shape[1] >= 3:
-                means = batches.mean(axis=0) if base == "goodput" else batches.sum(axis=0)
-                found = stats.batch_means(means, means.size)
-                return stats.Interval(
-                    found.estimate, found.low, found.high, found.n, found.level, "batch means, t"
-                )
+            elif not (datagrams := rows["flow_protocol"].eq("udp")).all():
+                rows = rows[~datagrams]
+            octets = np.asarray([list(b) for b in rows["batch_bytes"] if b is not None], float)
+            if octets.ndim == 2 and octets.shape[1] >= 3:
+                own = octets.mean(axis=0) if base == "goodput" else octets.sum(axis=0)
+                found = stats.batch_rate(own * 8.0, list(rows["batch_s"].iloc[0]))
+                return dataclasses.replace(found, method="batch means, t")
         return stats.mean_interval(x)
 
     def wide(self) -> list[Cell]:
@@ -250,7 +272,9 @@ class Results:
         return [c for c, i in found if i.estimate != 0 and not (i.known and i.relative <= until.ci)]
 
     def summary(self, metric: str | None = None) -> pd.DataFrame:
-        """One row per cell: labels, n, and mean, 95 % interval, sd, median, ... in its `unit`."""
+        """One row per cell: labels, and mean, 95 % interval, sd, median, ... in its `unit`. `n` are
+        the runs that have a value, or the batches of one, whichever the interval is of.
+        """
         name = metric or self.plan.metrics[0]
         known = metrics.metric_of(name)
         scale, unit = known.scale, known.unit
@@ -263,7 +287,7 @@ class Results:
                     **cell.labels,
                     "metric": name,
                     "unit": unit,
-                    "n": x.size,
+                    "n": interval.n,
                     "mean": interval.estimate / scale,
                     "low": interval.low / scale,
                     "high": interval.high / scale,
@@ -285,7 +309,8 @@ class Results:
         corrected by Holm for all rows of this table. Where all runs were `identical` nothing is
         tested and there is no interval. What may be negative, as utility, has no ratio. Of how
         long transfers take there is neither where some were `cut` off by the end of a run.
-        `unfinished` says in words how many of both cells were, whatever the metric.
+        `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: it
+        counts what happened, and the two delivered more or less than each other.
         """
         pair = self.plan.pair
         if pair is None:
@@ -334,6 +359,7 @@ class Results:
                     "identical": identical,
                     **({"cut": cut} if cutoff.of_finished(metric) else {}),
                     "unfinished": cutoff.unfinished(self, both, metric),
+                    **({"uneven": True} if cautions.uneven(self, both, metric) else {}),
                 }
             )
             # What is known of both sides says nothing of what was cut off.

@@ -27,10 +27,11 @@ from wifu.metrics import Measure, run_row
 from wifu.places import deaf
 from wifu.plan import Plan
 from wifu.provenance import code_version
-from wifu.runner import Runner, check_mesh
+from wifu.runner import Runner, RunResult, check_mesh
 from wifu.store import SCHEMA, Record, Store, idle, verdict
 from wifu.substrates import runner_for
 from wifu.tables import LEAST_RUNS
+from wifu.underload import load_span, percentiles
 
 Task = tuple[Cell, int]
 
@@ -117,6 +118,7 @@ def execute(
                 nothing = not flow["bytes"] and name not in result.series_names()
                 raw = b"" if nothing else result.series(name)
                 flow["window_bytes"] = window_octets(raw, measure.start, measure.end)
+        _digest_delays(outcome, result)
         run_row(outcome, measure, needed)
         if keep_series:
             series = {name: result.series(name) for name in result.series_names()}
@@ -126,6 +128,14 @@ def execute(
         status, error, outcome = "failed", f"{type(e).__name__}: {e}", None
     wall = round(time.perf_counter() - start, 4)
     return Record(cell, run, key, code, status, error, wall, outcome, repeated), series
+
+
+def _digest_delays(outcome: dict[str, Any], result: RunResult) -> None:
+    """Write down the percentiles of delays under load where each datagram's was recorded."""
+    recorded = set(result.series_names())
+    for flow in outcome.get("flows", []):
+        if (name := f"flow.{flow['id']}.delay") in recorded and flow.get("one_way"):
+            flow["under_load"] = percentiles(result.series(name), load_span(outcome))
 
 
 def window_octets(raw: bytes, start: float, end: float) -> float:

@@ -4,11 +4,12 @@ least is known, and runs that failed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import pandas as pd
 
+from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.plan import Plan
@@ -25,10 +26,13 @@ class Results(Protocol):
 OF_FINISHED = ("delay", "delay_median")
 """Metrics of the transfers that were finished, without those that take longest."""
 
+ENDING = ("file", "stream", "trace")
+"""Applications that are one transfer, which ends by itself."""
+
 MOST = 10
 """Cells that are named."""
 
-_RATES = ("goodput", "aggregate", "lowest")
+_RATES = ("goodput", "aggregate", "sum_rates", "lowest")
 
 
 def of_finished(metric: str) -> bool:
@@ -36,22 +40,39 @@ def of_finished(metric: str) -> bool:
     return parts(metric)[0] in OF_FINISHED
 
 
-def _files(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
-    """The flows of a cell's runs that count that are files: what has an end of its own. Datagrams
-    have none, since lost ones do not come. Of a metric of a flow alone it is that flow.
+def _own(results: Results, cell: Cell, metric: str, wanted: Callable[[Any], bool]) -> pd.DataFrame:
+    """The flows of a cell's runs that count whose part of the scenario is `wanted`. Of a metric of
+    a flow alone it is that flow.
     """
     only = parts(metric)[1]
     flows = cell.scenario.get("flow")
-    files = [
+    chosen = [
         n
         for n, flow in enumerate(flows if isinstance(flows, list) else [], 1)
-        if isinstance(flow, dict) and flow.get("app") == "file" and flow.get("protocol") != "udp"
+        if isinstance(flow, dict) and flow.get("protocol") != "udp" and wanted(flow)
         if only in (None, n)
     ]
     rows = results.flows
     if "flow" not in rows:  # no run came out
         return rows[:0]
-    return rows[(rows["cell"] == cell.name) & (rows["status"] == "ok") & rows["flow"].isin(files)]
+    return rows[(rows["cell"] == cell.name) & (rows["status"] == "ok") & rows["flow"].isin(chosen)]
+
+
+def _files(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
+    """Flows that are one transfer with an end of its own. Datagrams have none, since lost ones do
+    not come.
+    """
+    return _own(results, cell, metric, lambda flow: flow.get("app") in ENDING or _talk(flow))
+
+
+def _talk(flow: Any) -> bool:
+    return flow.get("app") == "onoff" and "time" in flow
+
+
+def _asking(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
+    """Flows that are requests, each with an end of its own."""
+    rows = _own(results, cell, metric, lambda flow: flow.get("app") in ASKING)
+    return rows if "requests_cut" in rows else rows[:0]
 
 
 def _cut(rows: pd.DataFrame) -> pd.DataFrame:
@@ -60,20 +81,59 @@ def _cut(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def runs(results: Results, cell: Cell, metric: str = "") -> set[int]:
-    """The numbers of a cell's runs of which a transfer was cut off."""
-    return {int(run) for run in _cut(_files(results, cell, metric))["run"]}
+    """The numbers of a cell's runs of which a transfer was cut off, or a request that had taken
+    longer than others.
+    """
+    asking = _asking(results, cell, metric)
+    late = asking[asking["requests_late"] > 0] if len(asking) else asking
+    rows = (_cut(_files(results, cell, metric)), late)
+    return {int(run) for found in rows if len(found) for run in found["run"]}
 
 
 def count(results: Results, cells: Sequence[Cell], metric: str = "") -> tuple[int, int]:
-    """How many transfers of these cells' runs were cut off, and of how many."""
+    """How many transfers of these cells' runs were cut off, and of how many; of a metric of how
+    long they take requests are among them.
+    """
     every = [_files(results, cell, metric) for cell in cells]
-    return sum(len(_cut(rows)) for rows in every), sum(map(len, every))
+    cut, of = sum(len(_cut(rows)) for rows in every), sum(map(len, every))
+    asked, open_ones = _requests(results, cells, metric)
+    return cut + open_ones, of + asked + open_ones
 
 
-def unfinished(results: Results, cells: Sequence[Cell], metric: str = "") -> str:
+def _requests(results: Results, cells: Sequence[Cell], metric: str) -> tuple[int, int]:
+    """How many requests ended, and how many were under way when their run did."""
+    if not of_finished(metric):
+        return 0, 0
+    every = [rows for cell in cells if len(rows := _asking(results, cell, metric))]
+    sums = [sum(int(rows[key].sum()) for rows in every) for key in ("requests", "requests_cut")]
+    return sums[0], sums[1]
+
+
+def _called(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What those are that were cut off."""
+    files = any(len(_files(results, cell, metric)) for cell in cells)
+    if not any(_requests(results, cells, metric)):
+        return "transfers"
+    return "transfers and requests" if files else "requests"
+
+
+def unfinished(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words, beside a number of any metric; nothing if all were finished."""
     cut, of = count(results, cells, metric)
-    return f"{cut} of {of} transfers unfinished" if cut else ""
+    return f"{cut} of {of} {_called(results, cells, metric)} unfinished" if cut else ""
+
+
+def per_run(results: Results, cell: Cell, metric: str) -> str:
+    """How many requests a mean of their delays is of, in words: who is stuck makes few."""
+    done, _ = _requests(results, [cell], metric)
+    count = _asking(results, cell, metric)["run"].nunique()
+    return f"{done / count:.3g} requests per run" if count else ""
+
+
+def beside(results: Results, cell: Cell, metric: str) -> str:
+    """What stands beside a number of a cell."""
+    told = (per_run(results, cell, metric), unfinished(results, [cell], metric))
+    return ", ".join(words for words in told if words)
 
 
 def least(results: Results, cell: Cell, metric: str) -> bool:
@@ -89,9 +149,12 @@ def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
     cut, of = count(results, cells, metric)
     if not cut:
         return ""
-    told = f"{cut} of {of} transfers were cut off by the end of their run"
+    called = _called(results, cells, metric)
+    told = f"{cut} of {of} {called} were cut off by the end of their run"
     if rates:
         return f"{told}; their goodput is that until then."
+    if not any(least(results, cell, metric) for cell in cells):
+        return f"{told} and are missing; none had taken longer than others of its flow."
     return f"{told} and are missing: means of such cells are the least that they can be (≥)."
 
 

@@ -8,13 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wifu import asked
 from wifu.errors import LabError, MissingError, nearest
+from wifu.hops import hop_rows as hop_rows
+from wifu.hops import mean_passive, packet_loss
+from wifu.hops import passive_loss as passive_loss
+from wifu.underload import load_span, under_load
 
 Floats = NDArray[np.float64]
 Outcome = Mapping[str, Any]
@@ -29,8 +34,10 @@ STARVED_UTILITY_BPS = 8.0
 MEASURES = {
     "transfer": "bytes delivered in order, from connect() to the last of them",
     "receiver": "bytes delivered in order, from the first delivery to the last",
-    "steady": "means of batches of packets after the first ones (scenario.stop.packets and batch)",
-    "window": "bytes delivered inside `from`..`to` (records series)",
+    "steady": "bytes of the batches of packets after the first ones, by the time that they took "
+    "(scenario.stop.packets and batch)",
+    "window": "bytes delivered inside `from`..`to`, by as much of it as the flow was there for "
+    "(records series)",
 }
 
 
@@ -42,6 +49,11 @@ class Measure:
     discard: int = 1
     start: float = 0.0
     end: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """What it is, in words; of a window with its times."""
+        return MEASURES[self.mode].replace("`from`..`to`", f"{self.start:g} s to {self.end:g} s")
 
 
 def jain(rates: ArrayLike) -> float:
@@ -75,14 +87,6 @@ def starved_share(rates_bps: ArrayLike) -> float:
     return float(np.mean(x < STARVED_BPS)) if x.size else float("nan")
 
 
-def passive_loss(handed: int, heard: int) -> float:
-    """Passive-ACK loss: the share of packets handed on of which the node before heard no attempt.
-
-    `heard` counts packets, not attempts; nan if nothing was handed on.
-    """
-    return 1.0 - heard / handed if handed else float("nan")
-
-
 def sliding(
     times: ArrayLike,
     delivered: ArrayLike,
@@ -112,41 +116,104 @@ def _so_far(times: Floats, total: Floats, at: Floats) -> Floats:
     return np.asarray(np.concatenate(([0.0], total))[index], dtype=np.float64)
 
 
-def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1) -> Floats:
-    """Goodput in each batch of steady state, without the first `discard` batches."""
-    edges = np.concatenate(([0.0], np.asarray(ends, dtype=float)))
-    spans = np.diff(edges)
+def kept_batches(
+    octets: Sequence[float], ends: Sequence[float], discard: int = 1
+) -> tuple[Floats, Floats]:
+    """Bytes of the batches of steady state and how long each took, without the first `discard`."""
+    spans = np.diff(np.concatenate(([0.0], np.asarray(ends, dtype=float))))
     count = min(len(octets), len(spans))
-    rates = np.asarray(octets[:count], dtype=float) * 8.0 / spans[:count]
-    return np.asarray(rates[discard:], dtype=float)
+    kept = np.asarray(octets[:count], dtype=float)[discard:]
+    return np.asarray(kept, dtype=float), np.asarray(spans[:count][discard:], dtype=float)
+
+
+def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1) -> Floats:
+    """Goodput in each batch of steady state, without the first `discard` batches; nan for one that
+    took no time, as it came with what ended the one before.
+    """
+    kept, spans = kept_batches(octets, ends, discard)
+    return np.divide(kept * 8.0, spans, out=np.full(spans.shape, np.nan), where=spans > 0)
 
 
 def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
-    """Goodput of one flow, bit/s, as the plan measures it. 0 for a flow that delivered nothing."""
+    """Goodput of one flow, bit/s, as the plan measures it. 0 for a flow that delivered nothing; nan
+    for one that had finished before the window.
+    """
     octets = float(flow.get("bytes") or 0)
     if measure.mode == "steady":
         return _steady(outcome, flow, measure.discard)
     if measure.mode == "window":
-        return float(flow["window_bytes"]) * 8.0 / (measure.end - measure.start)
+        begin, end = window_part(flow, measure)
+        if end > begin:
+            return float(flow["window_bytes"]) * 8.0 / (end - begin)
+        return float("nan") if end <= measure.start else 0.0
     start = flow.get("start_s") or 0.0
     if measure.mode == "receiver":
         start = flow.get("first_byte_s")
-    end = flow.get("last_byte_s") if flow.get("finished") else outcome.get("sim_seconds")
+    end = _end(outcome, flow)
     if octets == 0 or start is None or end is None or end <= start:
         return 0.0
     return octets * 8.0 / float(end - start)
 
 
+def window_part(flow: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
+    """The part of the window in which a flow was there: after its end it carries nothing, and a
+    file that is complete early is not slower for it.
+    """
+    begin = max(measure.start, float(flow.get("start_s") or 0.0))
+    over = flow.get("last_byte_s") if flow.get("finished") else None
+    return begin, measure.end if over is None else min(measure.end, float(over))
+
+
+def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measure) -> float:
+    """What flows carry together, bit/s: the bytes of all, from the first start to the last byte of
+    any, or to the end of the run if one is unfinished.
+
+    Of `receiver` from the first delivery on, of `window` the part of it in which there was a flow.
+    In `steady` state all are measured over the same time: it is the sum of their goodputs.
+    """
+    if measure.mode == "steady":
+        return sum(flow_goodput(outcome, flow, measure) for flow in flows)
+    if measure.mode == "window":
+        parts = [window_part(flow, measure) for flow in flows]
+        there = max(end for _, end in parts) - min(begin for begin, _ in parts)
+        octets = sum(float(flow["window_bytes"]) for flow in flows)
+        return octets * 8.0 / there if there > 0 else float("nan")
+    key = "first_byte_s" if measure.mode == "receiver" else "start_s"
+    starts = [float(at) for f in flows if (at := f.get(key)) is not None]
+    ends = [float(end) for f in flows if (end := _end(outcome, f)) is not None]
+    octets = sum(float(f.get("bytes") or 0) for f in flows)
+    # What tells no start began with the run.
+    begin = min(starts) if len(starts) == len(flows) or measure.mode == "receiver" else 0.0
+    span = max(ends, default=0.0) - begin
+    return octets * 8.0 / span if octets and span > 0 else 0.0
+
+
+def _end(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
+    """Until when a flow's bytes count: its last one, or the end of a run that cut it off."""
+    end: float | None = flow.get("last_byte_s" if flow.get("finished") else "")
+    return outcome.get("sim_seconds") if end is None else end
+
+
 def _steady(outcome: Outcome, flow: Mapping[str, Any], discard: int) -> float:
     batches, ends = flow.get("batches") or [], outcome.get("batches_end_s") or []
-    rates = batch_rates(batches, ends, discard)
-    if rates.size:
-        return float(np.mean(rates))
+    octets, spans = kept_batches(batches, ends, discard)
+    if spans.sum() > 0:
+        # Not the mean of the rates: batches have equal packets, so that it favours the quick ones.
+        return float(octets.sum() * 8.0 / spans.sum())
     # Stopped by the clock before a batch ended: what came after the batches to discard, per time.
     known = min(discard, len(ends))
     rest = float(flow.get("bytes") or 0) - sum(batches[:known])
     span = float(outcome["sim_seconds"]) - (ends[known - 1] if known else 0.0)
     return rest * 8.0 / span if span > 0 else 0.0
+
+
+def carriers(flows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The places of the flows that goodput and times of a run are of: those over connections.
+    Datagrams beside them are a load or probes, whose rate is what the scenario says; alone they
+    are what is measured.
+    """
+    over = [n for n, flow in enumerate(flows) if flow.get("protocol") != "udp"]
+    return over or list(range(len(flows)))
 
 
 def download_delays(flow: Mapping[str, Any]) -> list[float]:
@@ -196,25 +263,30 @@ def _flows_sum(key: str) -> Callable[[Outcome, Floats], float]:
     return compute
 
 
-def load_span(outcome: Outcome) -> tuple[float, float]:
-    """When there was load: from the first start of a flow with connections to the last byte of any;
-    nothing (inf, inf) if there is none.
-    """
-    flows = [f for f in outcome["flows"] if f.get("protocol") != "udp" and f.get("bytes")]
-    starts = [float(f.get("start_s") or 0.0) for f in flows]
-    ends = [float(f.get("last_byte_s") or outcome["sim_seconds"]) for f in flows]
-    return min(starts, default=np.inf), max(ends, default=np.inf)
-
-
 def _added(outcome: Outcome, rates: Floats) -> float:
     """How much later 95 % of the datagrams are under load than half of them without, on the mean of
-    the flows of datagrams: those that begin under load, and those that are over before.
+    the flows of datagrams: those that are there under load, and those that are over before.
     """
     begin, end = load_span(outcome)
     told = [f for f in outcome["flows"] if f.get("one_way")]
     idle = [f["one_way"]["p50_s"] for f in told if (f.get("last_byte_s") or end) <= begin]
-    load = [f["one_way"]["p95_s"] for f in told if begin <= (f.get("start_s") or 0.0) < end]
+    under = [found for f in told if (found := under_load(outcome, f)) is not None]
+    load = [found.get("p95_s", np.nan) for found in under]
     return float(np.mean(load) - np.mean(idle)) if idle and load else float("nan")
+
+
+def _one_way(which: str) -> Callable[[Outcome, Floats], float]:
+    """Mean over the flows of datagrams that met load, of what was sent under it; without any load
+    over all of them. What a flow alone has that met none is its own.
+    """
+
+    def compute(outcome: Outcome, rates: Floats) -> float:
+        told = [f for f in outcome["flows"] if f.get("one_way")]
+        load = [found for f in told if (found := under_load(outcome, f)) is not None]
+        known = [p.get(which, np.nan) for p in load or (f["one_way"] for f in told)]
+        return float(np.mean(known)) if known else float("nan")
+
+    return compute
 
 
 def _percentile(kind: str, which: str) -> Callable[[Outcome, Floats], float]:
@@ -238,80 +310,11 @@ def _nodes_ratio(part: str, whole: str) -> Callable[[Outcome, Floats], float]:
 
 def _delay(statistic: Callable[[list[float]], Any]) -> Callable[[Outcome, Floats], float]:
     def compute(outcome: Outcome, rates: Floats) -> float:
-        delays = [d for f in outcome["flows"] for d in download_delays(f)]
+        flows = outcome["flows"]
+        delays = [d for n in carriers(flows) for d in download_delays(flows[n])]
         return float(statistic(delays)) if delays else float("nan")
 
     return compute
-
-
-def _packet_loss(outcome: Outcome, rates: Floats) -> float:
-    """Share of the flows' packets, both directions, that were lost anywhere below transport."""
-    known = [f["packets"] for f in outcome["flows"] if f.get("packets")]
-    sent = sum(p["sent"] - p["inside"] for p in known)
-    return 1.0 - sum(p["delivered"] for p in known) / sent if sent else float("nan")
-
-
-def _passive(outcome: Outcome, rates: Floats) -> float:
-    """Mean over the hops of all flows, towards the receiver, of their passive-ACK loss."""
-    losses = [_unheard(outcome, way) for way in _ways(outcome, reverse=False)]
-    known = [v for way in losses for v in way if v == v]
-    return float(np.mean(known)) if known else float("nan")
-
-
-def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
-    """The hops of an outcome, each with what was lost there.
-
-    `packet_loss` at hop i: the share of the packets that node i sent that node i+1 never got, after
-    all attempts. `passive_loss` at hop i: of the packets that node i+1 handed on, the share of
-    which node i heard no attempt; nan at the last hop, and where the simulator did not count it.
-    """
-    rows = []
-    for reverse in (False, True):
-        for way in _ways(outcome, reverse):
-            try:
-                unheard = _unheard(outcome, way)
-            except MissingError:
-                unheard = [float("nan")] * len(way)
-            for hop, passive in zip(way, unheard, strict=True):
-                tried = (hop.get("packets") or 0) + (hop.get("lost") or 0)
-                lost = (hop.get("lost") or 0) / tried if tried else float("nan")
-                rows.append({**hop, "packet_loss": lost, "passive_loss": passive})
-    return sorted(rows, key=lambda hop: (hop["flow"], hop["reverse"], hop["hop"]))
-
-
-def _ways(outcome: Outcome, reverse: bool) -> list[list[Mapping[str, Any]]]:
-    """The hops of each flow in one direction, in order."""
-    ways: dict[int, list[Mapping[str, Any]]] = {}
-    for hop in outcome.get("hops") or []:
-        if bool(hop["reverse"]) == reverse:
-            ways.setdefault(hop["flow"], []).append(hop)
-    return [sorted(way, key=lambda hop: int(hop["hop"])) for way in ways.values()]
-
-
-def _unheard(outcome: Outcome, way: Sequence[Mapping[str, Any]]) -> list[float]:
-    """For each hop of a way its passive-ACK loss, nan for the last.
-
-    What node i overhears of i+1 is counted whomever it was for, so what i+1 handed to anyone but i
-    is what it is a share of; in a chain that is what it handed to i+2.
-    """
-    links = {(link["from"], link["to"]): link for link in outcome.get("links") or []}
-    losses = []
-    for before, hop in pairwise(way):
-        upstream, node = before["from"], hop["from"]
-        on = sum(link["frames"] for (a, b), link in links.items() if a == node and b != upstream)
-        losses.append(passive_loss(on, _overheard(links.get((node, upstream)))))
-    return [*losses, float("nan")]
-
-
-def _overheard(link: Mapping[str, Any] | None) -> int:
-    if link is None:
-        return 0
-    if "overheard_frames" not in link:
-        raise MissingError(
-            f"passive_loss needs overheard_frames, which link {link['from']}-{link['to']} lacks: "
-            "these runs are of an older simulator; `make python`, and run them again"
-        )
-    return int(link["overheard_frames"])
 
 
 def _lowest(outcome: Outcome, rates: Floats) -> float:
@@ -332,7 +335,10 @@ RUN_METRICS: dict[str, Metric] = {
         "more",
         lambda o, x: float(np.mean(x)) if x.size else 0.0,
     ),
-    "aggregate": Metric("total goodput", "Mb/s", 1e6, "more", lambda o, x: float(np.sum(x))),
+    "aggregate": Metric("total goodput", "Mb/s", 1e6, "more", lambda o, x: float(o["carried_bps"])),
+    "sum_rates": Metric(
+        "sum of the flows' goodputs", "Mb/s", 1e6, "more", lambda o, x: float(np.sum(x))
+    ),
     "lowest": Metric("goodput of the weakest flow", "Mb/s", 1e6, "more", _lowest),
     "jain": Metric("Jain's index", "", 1.0, "more", lambda o, x: jain(x), most=1.0),
     "unfairness": Metric("unfairness (sd / mean)", "", 1.0, "less", lambda o, x: unfairness(x)),
@@ -348,11 +354,11 @@ RUN_METRICS: dict[str, Metric] = {
     "min_rtt": Metric("smallest round-trip time", "ms", 1e-3, "less", _flows_mean("min_rtt_s")),
     **{
         f"{name}_p{share}": Metric(
-            f"{title}, {share} % below", "ms", 1e-3, "less", _percentile(kind, f"p{share}_s")
+            f"{title}, {share} % below", "ms", 1e-3, "less", of(f"p{share}_s")
         )
-        for name, kind, title in (
-            ("rtt", "rtt", "round-trip time of segments"),
-            ("one_way", "one_way", "one-way delay of datagrams"),
+        for name, of, title in (
+            ("rtt", partial(_percentile, "rtt"), "round-trip time of segments"),
+            ("one_way", _one_way, "one-way delay of datagrams"),
         )
         for share in (50, 95, 99)
     },
@@ -366,9 +372,14 @@ RUN_METRICS: dict[str, Metric] = {
     "fast_retransmits": Metric(
         "recoveries without a timeout", "per run", 1.0, "less", _flows_sum("fast_retransmits")
     ),
-    "loss": Metric("packets lost", "%", 0.01, "less", _packet_loss, most=1.0),
+    "loss": Metric("packets lost", "%", 0.01, "less", lambda o, x: packet_loss(o), most=1.0),
     "passive_loss": Metric(
-        "frames handed on and not overheard", "%", 0.01, "less", _passive, most=1.0
+        "frames handed on and not overheard",
+        "%",
+        0.01,
+        "less",
+        lambda o, x: mean_passive(o),
+        most=1.0,
     ),
     "mac_loss": Metric(
         "frames given up by the MAC", "%", 0.01, "less", _nodes_ratio("failed", "frames"), most=1.0
@@ -392,8 +403,8 @@ RUN_METRICS: dict[str, Metric] = {
         most=1.0,
     ),
 }
-"""Everything that can stand in `metrics`, `until.metric` and figures, of all flows of a run; behind
-some names (`ALONE`) `@N` makes it that of flow N alone."""
+"""What can stand in `metrics`, `until.metric` and figures, of all flows of a run (goodput
+of its `carriers`); behind some names (`ALONE`) `@N` makes it that of flow N alone."""
 
 ALONE = {
     "goodput": "goodput",
@@ -417,6 +428,11 @@ def parts(name: str) -> tuple[str, int | None]:
     return base, int(flow) if at else None
 
 
+def of_datagrams(name: str) -> bool:
+    """Whether a metric is of how long datagrams were on their way."""
+    return name.startswith(("one_way_", "latency_added"))
+
+
 def wrong(name: str) -> str | None:
     """Why nothing is called so, with the nearest name; none if it is a metric."""
     base, at, flow = name.partition("@")
@@ -425,7 +441,8 @@ def wrong(name: str) -> str | None:
     if not at:
         return None
     if base not in ALONE:
-        hint = "goodput@N is" if base in ("aggregate", "lowest") else f"{', '.join(ALONE)} are"
+        of_rates = base in ("aggregate", "sum_rates", "lowest")
+        hint = "goodput@N is" if of_rates else f"{', '.join(ALONE)} are"
         return f"{base} is not of a flow by itself; {hint}"
     if not re.fullmatch("[1-9][0-9]*", flow):
         return f"{name}: write {base}@N, where N is the number of a flow, from 1 on"
@@ -478,6 +495,7 @@ def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dic
     """The columns of one flow in `results.parquet`."""
     rate = flow_goodput(outcome, flow, measure)
     delays = download_delays(flow)
+    under_way, late = asked.under_way(outcome, flow)
     whole = {
         "flow": int(flow["id"]),
         "flow_from": flow.get("from"),
@@ -489,16 +507,24 @@ def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dic
         "starved": bool(rate < STARVED_BPS),
         "delay_s": float(np.mean(delays)) if delays else None,
         "requests": len(flow.get("requests") or []),
+        "requests_cut": under_way,
+        "requests_late": late,
         "batch_goodput_bps": None,
+        "batch_bytes": None,
+        "batch_s": None,
+        "batches_ended": len(outcome.get("batches_end_s") or []),
     }
     if flow.get("batches"):
-        rates = batch_rates(flow["batches"], outcome.get("batches_end_s") or [], measure.discard)
-        whole["batch_goodput_bps"] = [float(v) for v in rates]
+        given = (flow["batches"], outcome.get("batches_end_s") or [], measure.discard)
+        whole["batch_goodput_bps"] = [float(v) for v in batch_rates(*given)]
+        kept = kept_batches(*given)
+        whole["batch_bytes"], whole["batch_s"] = ([float(v) for v in part] for part in kept)
     for key in _COPIED:
         whole[key] = flow.get(key)
     for kind in ("rtt", "one_way"):
         for share in ("p50_s", "p95_s", "p99_s"):
             whole[f"{kind}_{share}"] = (flow.get(kind) or {}).get(share)
+    whole["loaded_samples"] = (flow.get("under_load") or {}).get("samples")
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")
     return whole | {"cwnd_bytes": flow.get("cwnd")}
 
@@ -524,9 +550,17 @@ def run_row(
     if not flows:
         return dict.fromkeys(names, float("nan"))
     row = {}
+    own = carriers(flows)
+    # What is of all flows, or of the run, though a metric be of one alone.
+    whole = {
+        **outcome,
+        "carried_bps": carried(outcome, [flows[n] for n in own], measure),
+        "load_span": load_span(outcome) if "sim_seconds" in outcome else None,
+    }
     for name in names:
         try:
-            row[name] = metric_of(name).compute(outcome, rates)
+            given = rates[own] if parts(name)[1] is None else rates
+            row[name] = metric_of(name).compute(whole, given)
         except MissingError:
             if name in needed:
                 raise

@@ -25,7 +25,7 @@ from typing import Any
 
 from wifu.cells import Axis, Cell, Label, all_cells, digest
 from wifu.errors import PlanError, nearest
-from wifu.metrics import Measure
+from wifu.metrics import Measure, of_datagrams
 from wifu.overrides import KEYS, apply_override
 from wifu.tables import Tables, Until, labels_in
 from wifu.toml import laid_over, loads, locate
@@ -125,7 +125,9 @@ class Plan:
                 others += [f"flow.*.{name}" for name in self.recorded if self._has(cell, name)]
                 if named is not False:
                     record["series"] = ["all", *others] if others else True
-            if asked or windows:
+            if self._delays(scenario):
+                record["series"] = _with_delays(record.get("series", False))
+            if record:
                 scenario["record"] = record
         else:
             scenario["seed"] = self.seed + run - 1
@@ -147,6 +149,19 @@ class Plan:
 
         return having(cell) or not any(map(having, self.cells))
 
+    def _delays(self, scenario: Mapping[str, Any]) -> bool:
+        """Whether each datagram's delay is to be recorded, as a metric is of those under load."""
+        asked = [*self.metrics, *([self.until.metric] if self.until else [])]
+        asked += [str(f[role]) for f in self.figures for role in ("metric", "against") if role in f]
+        if not any(map(of_datagrams, asked)) or (self.substrate == "live" and self._remote()):
+            return False
+        flows = [f for f in scenario.get("flow", []) if isinstance(f, dict)]
+        return len({f.get("protocol") == "udp" for f in flows}) == 2
+
+    def _remote(self) -> bool:
+        """Whether runs are between hosts over SSH, whose clocks are not the same."""
+        return bool(self.settings.get("hosts"))
+
     def scenario_error(self, cell: Cell, message: str) -> PlanError:
         """What the simulator says about a cell's scenario (`flow.1.app: ...`), with the place in
         the plan.
@@ -164,6 +179,12 @@ class Plan:
             rest = {k: v for k, v in cell.labels.items() if k != self.pair}
             by.setdefault(json.dumps(rest), []).append(cell)
         return list(by.values())
+
+
+def _with_delays(series: Value) -> Value:
+    """Series that are recorded, and the delays of datagrams."""
+    named = series if isinstance(series, list) else ["all"] * (series is True)
+    return named if "flow.*.delay" in named else [*named, "flow.*.delay"]
 
 
 # Reading ------------------------------------------------------------------------------------------

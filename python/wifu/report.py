@@ -13,14 +13,14 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, cutoff, published, stats, toml
+from wifu import alike, cautions, cutoff, published, stats, toml
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import COMPARED, HOLM, LEVEL, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.figures import Drawn, NotDrawn, draw_all, draw_divergence
-from wifu.metrics import MEASURES, metric_of
+from wifu.metrics import metric_of
 from wifu.stamps import first, stamped, stamps_of, warned
 from wifu.variants import SUBSTRATES
 
@@ -159,7 +159,7 @@ def _alerts(results: Results) -> str:
 
 def _results(results: Results) -> str:
     plan = results.plan
-    told = "" if plan.runner == "mock" else f"Goodput: {MEASURES[plan.measure.mode]}. "
+    told = "" if plan.runner == "mock" else f"Goodput: {plan.measure.words}. "
     if plan.deterministic:
         told += "Nothing in a run is random, so every cell is run once and its value is exact."
     else:
@@ -183,7 +183,8 @@ def _results(results: Results) -> str:
         table = _pivot(results, name, marked=n < COMPARED)
         head = metric_of(name).axis()
         head = head[0].upper() + head[1:]
-        if told := cutoff.sentence(results, plan.cells, name):
+        said = [cutoff.sentence(results, plan.cells, name)]
+        for told in filter(None, said + cautions.notes(results, plan.cells, name)):
             table += f"<p class='note'>{E(told)}</p>"
         if n == 0:
             out.append(f"<h3>{E(head)}</h3>{table}")
@@ -203,6 +204,8 @@ def best_of(results: Results, name: str) -> set[str]:
         means = {c.name: results.interval(name, c).estimate for c in row}
         known = [c for c in row if math.isfinite(means[c.name])]
         if len(known) < 2 or any(cutoff.least(results, c, name) for c in row):
+            continue
+        if cautions.uneven(results, row, name):
             continue
         first = (max if better == "more" else min)(known, key=lambda c: means[c.name])
         others = [c for c in known if c is not first]
@@ -242,7 +245,7 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
     )
     best = best_of(results, name) if marked else set()
     least = {c.name for c in plan.cells if cutoff.least(results, c, name)}
-    cut = {c.name: cutoff.unfinished(results, [c], name) for c in plan.cells}
+    cut = {c.name: cutoff.beside(results, c, name) for c in plan.cells}
     body = []
     for key, cells in rows.items():
         cellular = "".join(
@@ -347,7 +350,7 @@ def _beyond(frame: pd.DataFrame, name: str) -> list[str]:
 def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     pair = results.plan.pair or ""
     computed = {"baseline", "n", "ratio", "low", "high", "identical", "cut", "unfinished", "p"}
-    computed |= {"p_holm", "difference", "difference_low", "difference_high", pair}
+    computed |= {"p_holm", "difference", "difference_low", "difference_high", "uneven", pair}
     labels = [c for c in frame.columns if c not in computed]
     columns = list(dict.fromkeys(frame[pair]))
     called = {a.name: alike.names(results.plan, a.name) for a in results.plan.axes}
@@ -390,7 +393,8 @@ def _ratio(row: dict[Any, Any], name: str) -> str:
     else:
         given = (row[k] / metric.scale for k in ("difference", "difference_low", "difference_high"))
         (value, low, high), none, before = given, 0.0, "Δ "
-    clear = row["p_holm"] < LEVEL and (low > none or high < none)
+    even = row.get("uneven") is not True
+    clear = even and row["p_holm"] < LEVEL and (low > none or high < none)
     better = (value > none) == (metric.better == "more")
     css = ("up" if better else "down") if clear else "same"
     half = (high - low) / 2

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wifu import alike, cutoff, stats
+from wifu import alike, cautions, cutoff, stats
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import LEVEL, Results
@@ -98,7 +98,9 @@ def tell(folder: Path, summary: Summary) -> None:
     for told in warned(results.manifest):
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
     warn_of_differences(results.plan)
-    if told := cutoff.sentence(results, results.plan.cells, results.plan.metrics[0]):
+    cells, metric = results.plan.cells, results.plan.metrics[0]
+    said = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
+    for told in filter(None, said):
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
 
 
@@ -132,8 +134,11 @@ def _summary_table(results: Results) -> Table:
     called = {a: alike.names(results.plan, a) for a in axes}
     for axis in axes:
         table.add_column(axis)
-    cut = any(cutoff.count(results, [c])[0] for c in results.plan.cells)
-    for column in (metric.axis(), "95 % interval", "n", *(["unfinished"] if cut else [])):
+    name = results.plan.metrics[0]
+    cut = any(cutoff.count(results, [c], name)[0] for c in results.plan.cells)
+    asks = any(cutoff.per_run(results, c, name) for c in results.plan.cells)
+    more = (["requests per run"] if asks else []) + (["unfinished"] if cut else [])
+    for column in (metric.axis(), "95 % interval", "n", *more):
         table.add_column(column, justify="right")
     for row in results.summary().to_dict("records"):
         half = (row["high"] - row["low"]) / 2
@@ -142,11 +147,12 @@ def _summary_table(results: Results) -> Table:
         )
         shown = number(row["mean"], half if half == half else None)
         cell = results.cells({a: row[a] for a in axes})[0]
-        if math.isfinite(row["mean"]) and cutoff.least(results, cell, results.plan.metrics[0]):
+        if math.isfinite(row["mean"]) and cutoff.least(results, cell, name):
             shown, interval = f"≥ {shown}", ""
         labels = [called[a][str(row[a])] for a in axes]
-        gone, of = cutoff.count(results, [cell], results.plan.metrics[0])
-        late = [f"{gone} of {of}" if gone else ""] if cut else []
+        gone, of = cutoff.count(results, [cell], name)
+        late = [cutoff.per_run(results, cell, name).split()[0]] if asks else []
+        late += [f"{gone} of {of}" if gone else ""] if cut else []
         table.add_row(*map(escape, labels), shown, interval, str(row["n"]), *late)
     return table
 

@@ -333,6 +333,16 @@ def batch_means(series: ArrayLike, batches: int, discard: int = 0, level: float 
     return mean_interval(means[discard:], level)
 
 
+def batch_rate(amounts: ArrayLike, times: ArrayLike, level: float = 0.95) -> Interval:
+    """All amounts by all times of successive batches, with Student's interval of its linearization:
+    where batches take equal times it is that of the mean of their rates.
+    """
+    x, t = np.asarray(amounts, dtype=float), np.asarray(times, dtype=float)
+    rate = float(x.sum() / t.sum())
+    around = mean_interval((x - rate * t) / t.mean() + rate, level)
+    return replace(around, estimate=rate)
+
+
 def _scipy() -> Any:
     # It takes a second to import, which commands that compute nothing should not wait for.
     from scipy import stats

@@ -178,6 +178,13 @@ class Store:
 
     def write_tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Make `results.parquet` and `runs.parquet` from the files of the runs."""
+        tables = self.tables(plan)
+        write_parquet(tables[0], self.folder / "results.parquet")
+        write_parquet(tables[1], self.folder / "runs.parquet")
+        return tables
+
+    def tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The same two, not written."""
         flows: list[dict[str, Any]] = []
         runs: list[dict[str, Any]] = []
         excluded = {(e["cell"], e["run"]): e["reason"] for e in self.manifest()["exclusions"]}
@@ -210,10 +217,7 @@ class Store:
                 },
             }
             flows += [{**head, **flow_row(outcome, f, plan.measure)} for f in outcome["flows"]]
-        tables = (_table(flows, plan), _table(runs, plan))
-        write_parquet(tables[0], self.folder / "results.parquet")
-        write_parquet(tables[1], self.folder / "runs.parquet")
-        return tables
+        return _table(flows, plan), _table(runs, plan)
 
 
 def _table(rows: list[dict[str, Any]], plan: Plan) -> pd.DataFrame:

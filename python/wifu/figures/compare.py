@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from wifu import cutoff, stats
+from wifu import cautions, cutoff, stats
 from wifu.api import Results
 from wifu.cells import Cell, Label
 from wifu.errors import PlanError
@@ -103,9 +103,11 @@ def _span(n: Sequence[int]) -> str:
 
 
 def cut_off(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """What a caption says of transfers that the end of a run cut off."""
-    told = cutoff.sentence(results, cells, metric)
-    return f" {told}" if told else ""
+    """What a caption says of transfers that the end of a run cut off, and of what else is not to be
+    concluded.
+    """
+    told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
+    return "".join(f" {words}" for words in told if words)
 
 
 def _interval_words(results: Results, cells: Sequence[Cell], metric: str) -> str:

@@ -18,7 +18,8 @@ from wifu.errors import LabError
 from wifu.figures import page, style
 from wifu.figures.compare import Made, by_of, chosen, first, levels, looks, split
 from wifu.figures.words import Words
-from wifu.metrics import load_span, sliding
+from wifu.metrics import sliding
+from wifu.underload import load_span
 
 LEAST = 5
 """Datagrams in a window of which a percentile is drawn."""

@@ -229,7 +229,8 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     style.legend(figure, list(handles.values()), list(handles))
     caption = "Jain's fairness index, a dot per run; bar: mean, whiskers: 95 % interval"
     caption += f"{stopped(results)}, cut where no index can be (above 1, below 0); "
-    return figure, "Fairness among the flows", f"{caption}{counts(results, cells, 'jain')}.{rest}"
+    caption += f"{counts(results, cells, 'jain')}.{cut_off(results, cells, 'jain')}{rest}"
+    return figure, "Fairness among the flows", caption
 
 
 def _dots(

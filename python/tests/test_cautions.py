@@ -1,0 +1,209 @@
+"""What is said beside numbers, of runs whose numbers are known."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from fake import FakeResult, pairs
+from test_figures import drawn
+
+import wifu
+from wifu import cautions, report
+from wifu import plan as plans
+from wifu.campaign import Summary
+from wifu.screen import screen, tell
+
+PLAN = """
+name = "known"
+runs = 8
+baseline = "tcp-reno"
+metrics = ["aggregate", "jain", "sum_rates"]
+[scenario]
+topology.words = "linear,2"
+[[scenario.flow]]
+protocol = "{protocol}"
+app = "file"
+bytes = "1M"
+copies = 2
+[vary]
+protocol = ["tcp-reno", "tcp-newreno"]
+"""
+
+
+def made(
+    folder: Path, flows: Mapping[str, list[dict[str, Any]]], text: str = PLAN,
+    series: Callable[[int], dict[str, bytes]] | None = None, **more: Any,
+) -> wifu.Results:  # fmt: skip
+    """Runs whose flows are those of their protocol, each a little faster than the one before."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
+        told = [
+            {"id": n, "protocol": protocol, "app": "file", "start_s": 0.0, "first_byte_s": 0.1,
+             "finished": True, "bytes": 1_000_000, **flow}
+            for n, flow in enumerate(flows[protocol], 1)
+        ]  # fmt: skip
+        for flow in told:
+            flow["bytes"] += 1000 * run
+            if "batches" in flow:
+                flow["batches"] = [octets + run for octets in flow["batches"]]
+        outcome = {"sim_seconds": 60.0, "flows": told, "trace_hash": f"{protocol}{run}", **more}
+        return FakeResult(outcome, series(run) if series else {})
+
+    return wifu.campaign(plans.parse(text), folder / "r", runner=runner)
+
+
+def both(*ends: float, **more: Any) -> dict[str, list[dict[str, Any]]]:
+    """The same flows for both protocols, with these last bytes."""
+    flows = [{"last_byte_s": end, **more} for end in ends]
+    return {"tcp-reno": flows, "tcp-newreno": flows}
+
+
+def said(results: wifu.Results, metric: str) -> str:
+    return " ".join(cautions.notes(results, results.plan.cells, metric))
+
+
+def test_flows_one_after_the_other_are_no_shares_and_that_is_told(tmp_path: Path) -> None:
+    one, other = {"last_byte_s": 4.0}, {"start_s": 4.0, "last_byte_s": 8.0}
+    together = {"last_byte_s": 8.0}
+    found = made(tmp_path, {"tcp-reno": [together, together], "tcp-newreno": [one, other]})
+    words = "In 8 of 16 runs there was no time at which all flows were there"
+    for metric in ("jain", "lowest", "unfairness", "utility", "sum_rates"):
+        assert words in said(found, metric), metric
+    assert words not in said(found, "aggregate") + said(found, "goodput")
+    assert words not in " ".join(cautions.notes(found, found.plan.cells[:1], "jain"))
+    # Nor are they faster, together: twice the sum of rates, and the same bytes in the same time.
+    ratios = {m: found.compare(m)["ratio"][0] for m in ("aggregate", "sum_rates")}
+    assert ratios == {"aggregate": pytest.approx(1.0), "sum_rates": pytest.approx(2.0)}
+    text = report.render(found, [])
+    assert words in text and "`aggregate` is all bytes over the time of all" in text
+    for kind in ("fairness", "bars"):
+        keys = {} if kind == "fairness" else {"metric": "jain"}
+        assert words in drawn(found, kind=kind, x="protocol", **keys)[1]
+
+
+def test_the_screen_says_it_of_the_first_metric(tmp_path: Path) -> None:
+    flows = [{"last_byte_s": 4.0}, {"start_s": 4.0, "last_byte_s": 8.0}]
+    text = PLAN.replace('"aggregate", "jain"', '"lowest", "jain"')
+    found = made(tmp_path, {"tcp-reno": flows, "tcp-newreno": flows}, text)
+    with screen.capture() as told:
+        tell(found.folder, Summary("complete", 16))
+    assert "In 16 of 16 runs there was no time" in " ".join(told.get().split())
+
+
+def test_tables_of_an_older_lab_are_made_anew(tmp_path: Path) -> None:
+    """What it called `aggregate` was the sum of rates."""
+    found = made(tmp_path, both(4.0, 8.0))
+    right = found.summary("aggregate")
+    path = found.folder / "runs.parquet"
+    table = pd.read_parquet(path).drop(columns="aggregate_bps")
+    old = table.rename(columns={"sum_rates_bps": "aggregate_bps"})
+    old.to_parquet(path, index=False)
+    pd.testing.assert_frame_equal(wifu.load(found.folder).summary("aggregate"), right)
+    pd.testing.assert_frame_equal(wifu.load(found.folder).summary("aggregate"), right)
+    # Without the runs it keeps its name no longer.
+    old.to_parquet(path, index=False)
+    for run in (found.folder / "runs").iterdir():
+        run.unlink()
+    (found.folder / "runs").rmdir()
+    bare = wifu.load(found.folder)
+    assert bare.summary("sum_rates")["mean"].tolist() == pytest.approx(
+        found.summary("sum_rates")["mean"].tolist()
+    )
+    assert bare.summary("aggregate")["n"].tolist() == [0, 0]
+
+
+STEADY = 'measure = "steady"\n' + PLAN
+
+
+def test_runs_without_a_batch_that_counts_are_told(tmp_path: Path) -> None:
+    batches = {"batches": [500_000, 250_000, 250_000], "finished": False}
+    flows = both(4.0, 4.0, **batches)
+    whole = made(tmp_path / "whole", flows, STEADY, batches_end_s=[1.0, 2.0, 3.0])
+    assert said(whole, "goodput") == ""
+    one = made(tmp_path / "one", flows, STEADY, batches_end_s=[1.0])
+    words = "16 of 16 runs ended before a batch was over after the 1 to leave out"
+    assert words in said(one, "goodput") and "has the start in it" not in said(one, "goodput")
+    none = made(tmp_path / "none", flows, STEADY, batches_end_s=[])
+    assert "16 of them before these were, so that theirs has the start" in said(none, "aggregate")
+    assert said(none, "srtt") == ""
+
+
+def test_batches_that_are_too_small_for_an_interval_are_told(tmp_path: Path) -> None:
+    single = STEADY.replace("runs = 8", "runs = 1").replace("copies = 2", "")
+
+    def told(name: str, times: list[float], runs: str = single) -> str:
+        ends = [sum(times[: n + 1]) for n in range(len(times))]
+        flows = both(9.0, batches=[1000] * len(times), finished=False)
+        found = made(tmp_path / name, flows, runs, batches_end_s=ends)
+        used = len(times) - 1 if runs == single else 8
+        assert found.summary("goodput")["n"].tolist() == [used] * 2
+        return said(found, "goodput")
+
+    fine = [1.0, 1.1, 0.9, 1.0, 1.2, 0.8, 1.1, 0.9, 1.0, 1.1, 0.9]
+    assert told("fine", fine) == ""
+    assert "tcp-reno (1 of 10 took no time)" in told("none", [*fine[:-1], 0.0])
+    assert "(they took 0.1 to 9 s)" in told("spread", [1.0] + [0.1] * 9 + [9.0])
+    assert "(lag-1 correlation 0.7" in told("slow", [1.0] + [0.5] * 5 + [1.5] * 5)
+    # The interval of many runs is not of their batches.
+    assert told("runs", [*fine[:-1], 0.0], STEADY.replace("copies = 2", "")) == ""
+
+
+def test_flows_that_end_inside_the_window_are_told(tmp_path: Path) -> None:
+    """With the window's times, as the plan's heading may not say them."""
+    text = 'measure = { mode = "window", from = "1s", to = "6s" }\n' + PLAN
+
+    def series(run: int) -> dict[str, bytes]:
+        octets = [k * (1e5 + run) for k in range(1, 5)]
+        return {f"flow.{n}.delivered": pairs([1.0, 2.0, 3.0, 4.0], octets) for n in (1, 2)}
+
+    found = made(tmp_path / "a", both(4.0, 8.0), text, series)
+    words = "16 of 32 flows were there for a part of the window only (16 ended inside or before)"
+    assert words in said(found, "goodput") and said(found, "srtt") == ""
+    assert "no value" not in said(found, "goodput")
+    assert "bytes delivered inside 1 s to 6 s, by as much of it" in report.render(found, [])
+    first = found.flows[found.flows["run"] == 1]["goodput_bps"].head(2)
+    assert first.tolist() == pytest.approx([3 * 100_001 * 8 / 3, 3 * 100_001 * 8 / 5])
+    gone = made(tmp_path / "b", both(0.5, 8.0), text, series)
+    assert "16 were not there at all, and their runs have no value" in said(gone, "goodput")
+
+
+def test_datagrams_that_are_left_out_are_told(tmp_path: Path) -> None:
+    flows = [{"last_byte_s": 4.0}, {"last_byte_s": 8.0, "protocol": "udp", "start_s": 5.0}]
+    found = made(tmp_path / "a", {"tcp-reno": flows, "tcp-newreno": flows})
+    words = "datagrams (flow 2) are left out: `goodput@2` is that of flow 2."
+    for metric in ("goodput", "aggregate", "jain", "delay"):
+        assert words in said(found, metric)
+    assert "no time at which all flows were there" not in said(found, "jain")
+    assert said(found, "goodput@2") == said(found, "retransmissions") == ""
+    only = [{"last_byte_s": 4.0, "protocol": "udp"}] * 2
+    assert said(made(tmp_path / "b", {"tcp-reno": only, "tcp-newreno": only}), "goodput") == ""
+
+
+def test_counts_of_who_delivers_less_are_no_better(tmp_path: Path) -> None:
+    """Ten timeouts for a hundredth of the bytes are not fewer than thirty for all of them."""
+
+    def found(name: str, octets: int) -> wifu.Results:
+        text = PLAN.replace('"aggregate", "jain"', '"aggregate", "timeouts"')
+        few = {"last_byte_s": 8.0, "bytes": octets, "timeouts": 10}
+        many = {"last_byte_s": 8.0, "timeouts": 30}
+        return made(tmp_path / name, {"tcp-reno": [many] * 2, "tcp-newreno": [few] * 2}, text)
+
+    even, uneven = found("even", 950_000), found("uneven", 10_000)
+    assert report.best_of(even, "timeouts") == {"tcp-newreno"}
+    assert report.best_of(uneven, "timeouts") == set()
+    assert report.best_of(uneven, "aggregate") == {"tcp-reno"}, "others are compared as before"
+    assert "uneven" not in even.compare("timeouts") and even.compare("timeouts")["p"][0] < 0.05
+    assert uneven.compare("timeouts")["uneven"].all() and "uneven" not in uneven.compare(
+        "aggregate"
+    )
+    words = "from 0.029 to 2.01 MB where the transports are compared"
+    assert words in said(uneven, "timeouts") and said(even, "timeouts") == ""
+    assert said(uneven, "aggregate") == ""
+    colours = {}
+    for results in (even, uneven):
+        text = report._ratios(results, results.compare("timeouts"), "timeouts")
+        colours[results] = text.count("class='up'"), text.count("class='same'")
+    assert list(colours.values()) == [(1, 0), (0, 1)]

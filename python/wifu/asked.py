@@ -1,0 +1,49 @@
+"""Requests that the end of a run cut off, of which an outcome lists only those that ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+ASKING = ("http", "request")
+"""Applications whose delays are of requests, one after the other."""
+
+PAUSES = 3.0
+"""So many of the longest pauses that a flow made, and it makes none any more."""
+
+
+def under_way(outcome: Mapping[str, Any], flow: Mapping[str, Any]) -> tuple[int, int]:
+    """How many requests of a flow were under way when the run ended (0 or 1), and how many of these
+    had taken longer by then than its others on the mean: their delays would make the mean greater.
+    """
+    if flow.get("app") not in ASKING or flow.get("finished"):
+        return 0, 0
+    every = flow.get("requests") or []
+    done = [r for r in every if r.get("delay_s") is not None]
+    end, begin = float(outcome["sim_seconds"]), float(flow.get("start_s") or 0.0)
+    if end <= begin:
+        return 0, 0
+    over = [float(r["start_s"]) + float(r["delay_s"]) for r in done]
+    pauses = [float(b["start_s"]) - a for a, (_, b) in zip(over, pairwise(done), strict=False)]
+    longest = max([0.0, *pauses])
+    silent = end - (over[-1] if over else begin)
+    if len(every) > len(done):
+        begun, took = True, end - float(every[-1]["start_s"])
+    else:
+        begun = _begun(flow, done, silent, longest)
+        # When it began is not told: after a pause, so at the least so long ago.
+        took = silent - longest
+    mean = float(np.mean([r["delay_s"] for r in done])) if done else 0.0
+    return int(begun), int(begun and took > mean)
+
+
+def _begun(flow: Mapping[str, Any], done: list[Any], silent: float, longest: float) -> bool:
+    """Whether a request was under way, and not a pause."""
+    if flow["app"] == "http" and flow.get("connections") is not None:
+        # Each file has a connection of its own.
+        return int(flow["connections"]) > len(done)
+    came = float(flow.get("bytes") or 0) - sum(float(r.get("bytes") or 0) for r in done)
+    return came > 0 or silent > PAUSES * longest

@@ -1,0 +1,253 @@
+"""What is to be said beside numbers, so that nobody concludes from them what they do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from wifu.cells import Cell
+from wifu.metrics import RUN_METRICS, of_datagrams, parts
+from wifu.plan import Plan
+from wifu.stamps import first
+from wifu.underload import under_load
+
+
+class Results(Protocol):
+    """What is asked of results (`wifu.Results`, which uses this module)."""
+
+    plan: Plan
+    flows: pd.DataFrame
+    runs: pd.DataFrame
+
+
+MOST = 10
+"""Cells that are named."""
+
+SHARES = ("jain", "unfairness", "utility", "lowest", "weakest", "sum_rates")
+"""Metrics that take the flows' goodputs for parts of what they share."""
+
+COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "per run")
+"""Metrics that count events of a run."""
+
+EVEN = 1.1
+"""Up to so many times as many bytes delivered, and counts are compared."""
+
+RATES = ("goodput", "aggregate", "starved", *SHARES)
+"""Metrics of goodputs."""
+
+
+def notes(results: Results, cells: Sequence[Cell], metric: str) -> list[str]:
+    """Sentences about a metric in these cells."""
+    if "flow" not in results.flows:  # no run came out
+        return []
+    return [told for said in SAID if (told := said(results, cells, metric))]
+
+
+def _rows(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
+    """The flows of the runs that count, each with how long its run took."""
+    rows = results.flows
+    rows = rows[(rows["status"] == "ok") & rows["cell"].isin([c.name for c in cells])]
+    return rows.merge(results.runs[["cell", "run", "sim_seconds"]], on=["cell", "run"], how="left")
+
+
+def _carriers(rows: pd.DataFrame, metric: str = "") -> pd.DataFrame:
+    """Of these flows those that a metric is of: without datagrams beside connections."""
+    if (alone := parts(metric)[1]) is not None:
+        return rows[rows["flow"] == alone]
+    datagrams = rows["flow_protocol"].eq("udp")
+    mixed = (~datagrams).groupby([rows["cell"], rows["run"]]).transform("any")
+    return rows[~(datagrams & mixed)]
+
+
+def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows of datagrams that a metric leaves out."""
+    if metric not in (*RATES, "delay", "delay_median"):
+        return ""
+    rows = _rows(results, cells)
+    left = sorted({int(n) for n in rows[~rows.index.isin(_carriers(rows).index)]["flow"]})
+    if not left:
+        return ""
+    named = first([str(n) for n in left], MOST)
+    return (
+        f"Of the flows over connections; datagrams (flow {named}) are left out: "
+        f"`goodput@{left[0]}` is that of flow {left[0]}."
+    )
+
+
+def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Where flows were not there at the same time."""
+    if parts(metric)[0] not in SHARES or results.plan.measure.mode not in ("transfer", "receiver"):
+        return ""
+    rows = _carriers(_rows(results, cells), metric)
+    end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
+    spans = rows.assign(end=end.fillna(rows["sim_seconds"]), start=rows["start_s"].fillna(0.0))
+    by = spans.groupby(["cell", "run"]).agg(
+        count=("flow", "size"), last=("start", "max"), first=("end", "min")
+    )
+    by = by[by["count"] > 1]
+    apart = int((by["last"] >= by["first"]).sum())
+    if not apart:
+        return ""
+    return (
+        f"In {apart} of {len(by)} runs there was no time at which all flows were there: their "
+        "goodputs are of different times, and no shares of one capacity."
+    )
+
+
+def _sum(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    if parts(metric)[0] != "sum_rates" or results.plan.measure.mode not in ("transfer", "receiver"):
+        return ""
+    return (
+        "Each flow's goodput is over its own time, so their sum is greater the further apart flows "
+        "end, at the same total: `aggregate` is all bytes over the time of all."
+    )
+
+
+def _short(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Runs that ended before there was a batch that counts."""
+    if parts(metric)[0] not in RATES or results.plan.measure.mode != "steady":
+        return ""
+    rows = _rows(results, cells).drop_duplicates(["cell", "run"])
+    start = results.plan.measure.discard
+    none, early = (int((rows["batches_ended"] < count).sum()) for count in (start + 1, start))
+    if not none:
+        return ""
+    told = (
+        f"{none} of {len(rows)} runs ended before a batch was over after the {start} to leave out: "
+        "their goodput is of what came after these until the end"
+    )
+    if early:
+        told += f"; {early} of them before these were, so that theirs has the start in it"
+    return told + "."
+
+
+def _small(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Batches that make no interval, where a single run has its own from them."""
+    if parts(metric)[0] not in ("goodput", "aggregate", "sum_rates"):
+        return ""
+    if results.plan.measure.mode != "steady" or results.plan.deterministic:
+        return ""
+    rows = _carriers(_rows(results, cells), metric)
+    found = []
+    for name, own in rows[rows["batch_s"].notna()].groupby("cell", sort=False):
+        if own["run"].nunique() == 1 and (why := _unfit(own)):
+            found.append(f"{name} ({why})")
+    if not found:
+        return ""
+    return (
+        "Batches are too small for an interval of one run's: "
+        f"{first(found, MOST)}. Take larger ones (stop.batch), or more runs."
+    )
+
+
+def _unfit(flows: pd.DataFrame) -> str:
+    """Why the batches of a run are not what an interval can be made of; nothing if they are."""
+    times = np.asarray(flows["batch_s"].iloc[0], dtype=float)
+    if times.size < 3:
+        return ""
+    if not times.all():
+        return f"{int((times == 0).sum())} of {times.size} took no time"
+    if np.std(times) > np.mean(times):
+        return f"they took {times.min():.2g} to {times.max():.2g} s"
+    apart = sum(np.asarray(b, dtype=float) for b in flows["batch_bytes"]) / times
+    apart = apart - np.mean(apart)
+    square = float(np.sum(apart**2))
+    follow = float(np.sum(apart[1:] * apart[:-1])) / square if square else 0.0
+    # One-sided at 5 % of what independent ones have.
+    return f"lag-1 correlation {follow:.2f}" if follow > 1.645 / times.size**0.5 else ""
+
+
+def _outlasting(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Runs of which delays under load are not known."""
+    if not of_datagrams(metric):
+        return ""
+    unknown = 0
+    rows = _rows(results, cells)
+    columns = ["start_s", "last_byte_s", "bytes", "loaded_samples", "one_way_p50_s"]
+    for _, run in rows.groupby(["cell", "run"]):
+        end = float(run["sim_seconds"].iloc[0])
+        flows = [
+            {k: None if pd.isna(v) else v for k, v in zip(columns, row, strict=True)}
+            | {"protocol": protocol}
+            for protocol, *row in run[["flow_protocol", *columns]].itertuples(index=False)
+        ]
+        told = {"flows": flows, "sim_seconds": end}
+        for flow in flows:
+            if flow["one_way_p50_s"] is None or flow["loaded_samples"] is not None:
+                continue
+            if under_load(told, flow | {"one_way": {"p50_s": 0.0}}) == {}:
+                unknown += 1
+                break
+    if not unknown:
+        return ""
+    count = len(rows[["cell", "run"]].drop_duplicates())
+    return (
+        f"In {unknown} of {count} runs datagrams went on without load, before or after it, and "
+        "nobody wrote down the delay of each: what it was under load is not known. Newer runs "
+        "record it, but between hosts over SSH."
+    )
+
+
+def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that were not there for all of the window."""
+    measure = results.plan.measure
+    if parts(metric)[0] not in RATES or measure.mode != "window":
+        return ""
+    rows = _carriers(_rows(results, cells), metric)
+    over = rows["finished"].eq(True)
+    ended = over & (rows["last_byte_s"] < measure.end)
+    late = rows["start_s"].fillna(0.0) > measure.start
+    never = rows["goodput_bps"].isna()
+    if not (ended | late).any():
+        return ""
+    told = (
+        f"{int((ended | late).sum())} of {len(rows)} flows were there for a part of the window "
+        f"only ({int(ended.sum())} ended inside or before): their goodput is by that part"
+    )
+    if never.any():
+        told += f"; {int(never.sum())} were not there at all, and their runs have no value"
+    return told + "."
+
+
+def uneven(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether a metric counts what runs of these cells did to deliver much more or less: of two
+    transports the one that delivers a tenth retransmits less, and is no better for it.
+    """
+    least, most = _delivered(results, cells, metric)
+    return most > EVEN * least
+
+
+def _delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
+    """The least and the most bytes that runs of a cell delivered on the mean, of a metric that
+    counts; of others nothing.
+    """
+    base, alone = parts(metric)
+    rows = results.flows
+    if base not in COUNTS or "flow" not in rows:
+        return 0.0, 0.0
+    rows = rows[(rows["status"] == "ok") & rows["cell"].isin([c.name for c in cells])]
+    by = (rows if alone is None else rows[rows["flow"] == alone]).groupby("cell")
+    means = by["bytes"].sum() / by["run"].nunique()
+    return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
+
+
+def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Counts of runs that delivered differently."""
+    names = {c.name for c in cells}
+    groups = [[c for c in row if c.name in names] for row in results.plan.groups()]
+    found = [_delivered(results, g, metric) for g in groups if uneven(results, g, metric)]
+    if not found:
+        return ""
+    least, most = max(found, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
+    return (
+        f"Counts per run, of runs that delivered from {least / 1e6:.3g} to {most / 1e6:.3g} MB "
+        "where the transports are compared: there is neither colour nor bold where they are more "
+        f"than {EVEN - 1:.0%} apart, as who delivers less has less to repeat."
+    )
+
+
+SAID = (_beside, _apart, _sum, _short, _small, _outlasting, _partly, _counted)
+"""What there is to say, each of a metric in some cells."""

@@ -1,0 +1,91 @@
+"""What is lost on the way: of whole flows, and hop by hop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from wifu.errors import MissingError
+
+Outcome = Mapping[str, Any]
+
+
+def passive_loss(handed: int, heard: int) -> float:
+    """Passive-ACK loss: the share of packets handed on of which the node before heard no attempt.
+
+    `heard` counts packets, not attempts; nan if nothing was handed on.
+    """
+    return 1.0 - heard / handed if handed else float("nan")
+
+
+def packet_loss(outcome: Outcome) -> float:
+    """Share of the flows' packets, both directions, that were lost anywhere below transport."""
+    known = [f["packets"] for f in outcome["flows"] if f.get("packets")]
+    sent = sum(p["sent"] - p["inside"] for p in known)
+    return 1.0 - sum(p["delivered"] for p in known) / sent if sent else float("nan")
+
+
+def mean_passive(outcome: Outcome) -> float:
+    """Mean over the hops of all flows, towards the receiver, of their passive-ACK loss."""
+    losses = [_unheard(outcome, way) for way in _ways(outcome, reverse=False)]
+    known = [v for way in losses for v in way if v == v]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
+    """The hops of an outcome, each with what was lost there.
+
+    `packet_loss` at hop i: the share of the packets that node i sent that node i+1 never got, after
+    all attempts. `passive_loss` at hop i: of the packets that node i+1 handed on, the share of
+    which node i heard no attempt; nan at the last hop, and where the simulator did not count it.
+    """
+    rows = []
+    for reverse in (False, True):
+        for way in _ways(outcome, reverse):
+            try:
+                unheard = _unheard(outcome, way)
+            except MissingError:
+                unheard = [float("nan")] * len(way)
+            for hop, passive in zip(way, unheard, strict=True):
+                tried = (hop.get("packets") or 0) + (hop.get("lost") or 0)
+                lost = (hop.get("lost") or 0) / tried if tried else float("nan")
+                rows.append({**hop, "packet_loss": lost, "passive_loss": passive})
+    return sorted(rows, key=lambda hop: (hop["flow"], hop["reverse"], hop["hop"]))
+
+
+def _ways(outcome: Outcome, reverse: bool) -> list[list[Mapping[str, Any]]]:
+    """The hops of each flow in one direction, in order."""
+    ways: dict[int, list[Mapping[str, Any]]] = {}
+    for hop in outcome.get("hops") or []:
+        if bool(hop["reverse"]) == reverse:
+            ways.setdefault(hop["flow"], []).append(hop)
+    return [sorted(way, key=lambda hop: int(hop["hop"])) for way in ways.values()]
+
+
+def _unheard(outcome: Outcome, way: Sequence[Mapping[str, Any]]) -> list[float]:
+    """For each hop of a way its passive-ACK loss, nan for the last.
+
+    What node i overhears of i+1 is counted whomever it was for, so what i+1 handed to anyone but i
+    is what it is a share of; in a chain that is what it handed to i+2.
+    """
+    links = {(link["from"], link["to"]): link for link in outcome.get("links") or []}
+    losses = []
+    for before, hop in pairwise(way):
+        upstream, node = before["from"], hop["from"]
+        on = sum(link["frames"] for (a, b), link in links.items() if a == node and b != upstream)
+        losses.append(passive_loss(on, _overheard(links.get((node, upstream)))))
+    return [*losses, float("nan")]
+
+
+def _overheard(link: Mapping[str, Any] | None) -> int:
+    if link is None:
+        return 0
+    if "overheard_frames" not in link:
+        raise MissingError(
+            f"passive_loss needs overheard_frames, which link {link['from']}-{link['to']} lacks: "
+            "these runs are of an older simulator; `make python`, and run them again"
+        )
+    return int(link["overheard_frames"])

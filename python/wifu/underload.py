@@ -1,0 +1,64 @@
+"""The delays of datagrams while there was load.
+
+A flow of datagrams may begin before the load, and go on after a file of which nobody knows when it
+will be complete: percentiles of all its datagrams would be the lower, the sooner the load is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+Outcome = Mapping[str, Any]
+
+OUTSIDE = 0.01
+"""Such a share of a flow's time may be without load and its percentiles are taken as they are."""
+
+
+def load_span(outcome: Outcome) -> tuple[float, float]:
+    """When there was load: from the first start of a flow with connections to the last byte of any;
+    nothing (inf, inf) if there is none.
+    """
+    if (known := outcome.get("load_span")) is not None:
+        return float(known[0]), float(known[1])
+    flows = [f for f in outcome["flows"] if f.get("protocol") != "udp" and f.get("bytes")]
+    starts = [float(f.get("start_s") or 0.0) for f in flows]
+    ends = [float(f.get("last_byte_s") or outcome["sim_seconds"]) for f in flows]
+    return min(starts, default=np.inf), max(ends, default=np.inf)
+
+
+def percentiles(raw: bytes, span: tuple[float, float]) -> dict[str, float]:
+    """Percentiles of what left and arrived within a span, of a series `flow.N.delay`: pairs of when
+    a datagram arrived and how long it was on its way. `samples` is how many they were.
+    """
+    rows = np.frombuffer(raw, dtype="<f8").reshape(-1, 2)
+    inside = rows[(rows[:, 0] - rows[:, 1] >= span[0]) & (rows[:, 0] <= span[1])][:, 1]
+    if not inside.size:
+        return {"samples": 0}
+    shares = np.percentile(inside, (50, 95, 99))
+    named = dict(zip(("p50_s", "p95_s", "p99_s"), map(float, shares), strict=True))
+    return {**named, "samples": int(inside.size)}
+
+
+def met(flow: Mapping[str, Any], span: tuple[float, float], end: float) -> bool:
+    """Whether a flow of datagrams was there while there was load; `end` is that of the run."""
+    start, last = float(flow.get("start_s") or 0.0), float(flow.get("last_byte_s") or end)
+    return start < span[1] and last > span[0]
+
+
+def under_load(outcome: Outcome, flow: Mapping[str, Any]) -> Mapping[str, float] | None:
+    """Percentiles of the delays of a flow's datagrams under load; none if it met none. Empty where
+    that is not known: it was there without load as well, and nobody wrote down each delay.
+    """
+    span = load_span(outcome)
+    if not met(flow, span, float(outcome["sim_seconds"])):
+        return None
+    if (known := flow.get("under_load")) is not None:
+        return dict(known) if known["samples"] else None
+    start = float(flow.get("start_s") or 0.0)
+    last = float(flow.get("last_byte_s") or outcome["sim_seconds"])
+    outside = max(0.0, span[0] - start) + max(0.0, last - span[1])
+    whole: Mapping[str, float] = flow["one_way"]
+    return whole if outside <= OUTSIDE * (last - start) else {}
