@@ -131,7 +131,7 @@ def test_datagrams_after_the_load_say_nothing_of_it() -> None:
     assert np.isnan(row["one_way_p95@2"]) and row["one_way_p95@3"] == 0.01
     probe["under_load"] = percentiles(raw, load_span(outcome))
     row = run_row(outcome, Measure(), more=asked)
-    assert probe["under_load"]["samples"] == 18, "sent and arrived within two seconds"
+    assert probe["under_load"]["samples"] in (18, 19), "sent and arrived within two seconds"
     assert row["latency_added"] == pytest.approx(0.19)
     assert row["one_way_p95"] == row["one_way_p95@2"] == 0.2
     assert row["one_way_p95@3"] == 0.01, "one that met no load has its own"

@@ -97,6 +97,18 @@ def test_tables_say_that_it_is_the_least(results: wifu.Results) -> None:
     assert [interval == "" for interval in intervals] == cut
 
 
+def test_summaries_say_that_it_is_the_least(results: wifu.Results) -> None:
+    rows = results.summary("delay")
+    cut = [cutoff.least(results, c, "delay") for c in results.plan.cells]
+    assert rows["at_least"].tolist() == cut
+    assert rows["low"].isna().tolist() == rows["high"].isna().tolist() == cut
+    assert [bool(words) for words in rows["unfinished"]] == cut
+    assert not results.summary("goodput")["at_least"].any()
+    shown = results._repr_html_()
+    assert shown.count("≥ ") == sum(cut)
+    assert "means of such cells are the least that they can be" in shown
+
+
 def test_rows_of_every_metric_say_how_many_were_unfinished(results: wifu.Results) -> None:
     """Also where the metric does not depend on it, as runs differ all the same."""
     whole, cut = cell(results, 1, "tcp-reno"), cell(results, 2, "tcp-reno")

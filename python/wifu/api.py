@@ -273,7 +273,9 @@ class Results:
 
     def summary(self, metric: str | None = None) -> pd.DataFrame:
         """One row per cell: labels, and mean, 95 % interval, sd, median, ... in its `unit`. `n` are
-        the runs that have a value, or the batches of one, whichever the interval is of.
+        the runs that have a value, or the batches of one, whichever the interval is of. Where
+        transfers were cut off that are missing in it a mean is `at_least` so much and has no
+        interval; `unfinished` says how many there were.
         """
         name = metric or self.plan.metrics[0]
         known = metrics.metric_of(name)
@@ -281,7 +283,7 @@ class Results:
         rows = []
         for cell in self.plan.cells:
             x = stats.clean(self.sample(name, cell.labels).to_numpy(float)) / scale
-            interval = self.interval(name, cell)
+            interval, least = self.interval(name, cell), cutoff.least(self, cell, name)
             rows.append(
                 {
                     **cell.labels,
@@ -289,8 +291,10 @@ class Results:
                     "unit": unit,
                     "n": interval.n,
                     "mean": interval.estimate / scale,
-                    "low": interval.low / scale,
-                    "high": interval.high / scale,
+                    "low": float("nan") if least else interval.low / scale,
+                    "high": float("nan") if least else interval.high / scale,
+                    "at_least": least,
+                    "unfinished": cutoff.beside(self, cell, name),
                     "sd": float(np.std(x, ddof=1)) if x.size > 1 else float("nan"),
                     "median": float(np.median(x)) if x.size else float("nan"),
                     "least": float(np.min(x)) if x.size else float("nan"),
@@ -452,8 +456,17 @@ class Results:
     def _repr_html_(self) -> str:
         metric = metrics.metric_of(self.plan.metrics[0])
         shown = self.summary().round(4)
+        least = shown.pop("at_least")
+        shown["mean"] = [
+            f"{'≥ ' if a else ''}{m:g}" for a, m in zip(least, shown["mean"], strict=True)
+        ]
+        if not any(shown["unfinished"]):
+            del shown["unfinished"]
         head = f"<p><b>{html.escape(self.plan.title)}</b>: {html.escape(metric.axis())}</p>"
-        return head + str(shown.to_html(index=False, border=0))
+        cells, name = self.plan.cells, self.plan.metrics[0]
+        said = [cutoff.sentence(self, cells, name), *cautions.notes(self, cells, name)]
+        told = "".join(f"<p>{html.escape(words)}</p>" for words in said if words)
+        return head + str(shown.to_html(index=False, border=0)) + told
 
 
 def run(scenario: Mapping[str, Any] | str | Path, runner: Runner = mesh, **changes: Any) -> Run:

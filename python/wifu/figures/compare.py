@@ -311,7 +311,7 @@ def _above(axis: Axes, marks: Sequence[tuple[float, float]]) -> None:
         at, end = getattr(text, "xy", (np.nan, np.nan))
         above = [(y - end) / (top - bottom) * points for x, y in marks if abs(x - at) < 0.01]
         # From the lowest on, as each may lift the number to where the next one is.
-        lifted = 4.0
+        lifted = text.get_position()[1]
         for mark in sorted(above):
             if lifted - half - 1 < mark < lifted + style.small() + half:
                 lifted = mark + half + 2
