@@ -154,7 +154,7 @@ fn options_replace_what_the_composition_says() {
     // What makes no sense is refused, and what was before is left.
     let refused = script.replace(
         "+0 bind",
-        "+0 setsockopt(3, SOL_TCP, TCP_MAXSEG, [0], 4) = -1 EINVAL (Invalid argument)\n+0 bind",
+        "+0 setsockopt(3, SOL_TCP, TCP_MAXSEG, [-1], 4) = -1 EINVAL (Invalid argument)\n+0 bind",
     );
     assert_eq!(played(&refused), Ok(()));
 }

@@ -79,13 +79,21 @@ fn is_kept(level: i32, name: i32) -> Option<i32> {
 }
 
 impl Stack {
-    /// The composition of a socket: the stack's, or its own, with what options set.
+    /// The composition of a socket: the stack's, or its own, with what options set in the place of
+    /// what it says itself.
     pub(super) fn spec(&self, s: &Socket) -> String {
-        let mut spec = s.protocol.clone().unwrap_or(self.setup.spec.clone());
-        for (name, value) in &s.params {
-            spec.push_str(&format!(",{name}={value}"));
-        }
-        spec
+        let spec = s.protocol.as_ref().unwrap_or(&self.setup.spec);
+        let is_set = |word: &str| {
+            let name = word.split('=').next().unwrap_or_default().trim();
+            s.params.iter().any(|(n, _)| n == name)
+        };
+        let mut words: Vec<String> = spec
+            .split(',')
+            .filter(|word| !is_set(word))
+            .map(str::to_owned)
+            .collect();
+        words.extend(s.params.iter().map(|(n, value)| format!("{n}={value}")));
+        words.join(",")
     }
 
     pub(super) fn set_option(
@@ -163,10 +171,12 @@ impl Stack {
                 s.set_param(name, value);
             }
             Role::Listening { .. } | Role::Fresh | Role::Failed => {
-                let spec = format!("{},{name}={value}", self.spec(s));
-                let blueprint = self.setup.blueprint(&spec);
-                let blueprint = blueprint.map_err(|_| Errno(libc::EINVAL))?;
+                let before = s.params.clone();
                 s.set_param(name, value);
+                let Ok(blueprint) = self.setup.blueprint(&self.spec(s)) else {
+                    s.params = before;
+                    return Err(Errno(libc::EINVAL));
+                };
                 self.listen_anew(s, &blueprint)?;
             }
         }
