@@ -145,9 +145,10 @@ def test_the_scale_of_a_map_is_named_by_whole_words(
     from wifu.figures import style
 
     wide = {} if columns is None else {"columns": columns}
-    figure, _ = drawn(results, kind="map", **wide)
-    style.fold(figure)
-    figure.draw_without_rendering()
+    with style.context(columns):
+        figure, _, _ = figures.made(results, {"kind": "map", **wide})
+        style.fold(figure)
+        figure.draw_without_rendering()
     label = figure.axes[-1].get_xlabel() or figure.axes[-1].get_ylabel()
     assert label.split() == ["attempts", "acknowledged"]
     mesh = figure.axes[0]
