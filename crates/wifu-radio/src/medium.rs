@@ -578,6 +578,7 @@ mod tests {
         run.tracing = true;
         let (number, at, busy) = begin(&mut m, &mut run, 0);
         assert!(!busy && m.at(1).lock.is_none() && !m.at(1).sensing());
+        assert!(m.at(1).heard.is_empty(), "nor is anything blamed on it");
         run.now = at;
         let left = end(&mut m, &mut run, number);
         assert!(!left.followed && !left.right && !left.idle);
