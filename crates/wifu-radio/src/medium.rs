@@ -703,8 +703,8 @@ mod tests {
         let nan = f64::NAN;
         let db = |n| {
             let all = [first, second].into_iter();
-            let mine = all.filter(|(who, _)| *who == Some(n)).map(|(_, db)| db);
-            mine.last().unwrap_or(nan)
+            let mut mine = all.filter(|(who, _)| *who == Some(n)).map(|(_, db)| db);
+            mine.next().unwrap_or(nan)
         };
         let snr = [
             vec![nan, 20.0, nan, nan],
