@@ -578,6 +578,7 @@ mod tests {
         run.tracing = true;
         let (number, at, busy) = begin(&mut m, &mut run, 0);
         assert!(!busy && m.at(1).lock.is_none() && !m.at(1).sensing());
+        assert!(m.at(1).heard.is_empty(), "nor is anything blamed on it");
         run.now = at;
         let left = end(&mut m, &mut run, number);
         assert!(!left.followed && !left.right && !left.idle);
@@ -702,8 +703,8 @@ mod tests {
         let nan = f64::NAN;
         let db = |n| {
             let all = [first, second].into_iter();
-            let mine = all.filter(|(who, _)| *who == Some(n)).map(|(_, db)| db);
-            mine.last().unwrap_or(nan)
+            let mut mine = all.filter(|(who, _)| *who == Some(n)).map(|(_, db)| db);
+            mine.next().unwrap_or(nan)
         };
         let snr = [
             vec![nan, 20.0, nan, nan],

@@ -293,6 +293,21 @@ mod tests {
     }
 
     #[test]
+    fn how_busy_the_medium_is_counts_the_last_tenth_of_a_second_until_now() {
+        let ms = |n: u64| Time(n * 1_000_000);
+        let mut t = transceiver();
+        let loud = Power::from_dbm(-70.0);
+        t.total += loud;
+        assert!(t.turns_busy(ms(100)));
+        t.total -= loud;
+        assert!(t.turns_idle(ms(150)));
+        assert_eq!((t.busy_share(ms(200)), t.busy_share(ms(260))), (0.5, 0.0));
+        t.total += loud;
+        assert!(t.turns_busy(ms(300)));
+        assert_eq!(t.busy_share(ms(350)), 0.5, "it still is");
+    }
+
+    #[test]
     fn a_stronger_frame_takes_over_in_the_preamble_a_much_stronger_one_at_any_time() {
         let mut t = transceiver();
         let followed = Power::from_dbm(-75.0);

@@ -220,6 +220,58 @@ fn all_told(scene: &Scene, all: &[Record]) {
     assert_eq!(scene.trace.len(), all.len());
 }
 
+/// The exchange is in the accounts of who took part in it and who heard it, and nothing else is.
+fn all_counted(scene: &Scene, from: u16, to: u16) {
+    let busy = Span((52 + 44 + 536 + 44) * 1_000);
+    let sender = Counters {
+        queued: 1,
+        delivered: 1,
+        attempts: 1,
+        rts: 1,
+        airtime: Span((52 + 536) * 1_000),
+        busy,
+        ..Counters::default()
+    };
+    let receiver = Counters {
+        received: 1,
+        cts: 1,
+        acks: 1,
+        airtime: Span((44 + 44) * 1_000),
+        busy,
+        ..Counters::default()
+    };
+    let third = Counters {
+        overheard: 1,
+        busy,
+        ..Counters::default()
+    };
+    let told = [from, to, 2, 3].map(|node| scene.radio.counters(node));
+    assert_eq!(told, [sender, receiver, third, Counters::default()]);
+    let link = LinkCounters {
+        frames: 1,
+        attempts: 1,
+        decoded: 1,
+        acked: 1,
+        ..LinkCounters::default()
+    };
+    let beside = LinkCounters {
+        overheard: 1,
+        overheard_frames: 1,
+        ..LinkCounters::default()
+    };
+    let done = scene.events.iter().find_map(|(_, event)| match *event {
+        Event::Done { node, to, .. } => Some((node, to)),
+        _ => None,
+    });
+    assert_eq!(done, Some((from, Some(to))));
+    let links: Vec<_> = scene.radio.links(from).map(|(n, _, l)| (n, *l)).collect();
+    let none = LinkCounters::default();
+    assert_eq!(links, [(to, link), (2, beside), (3, none)]);
+    assert!(scene.radio.links(to).all(|(.., l)| *l == none));
+    let (_, snr, _) = scene.radio.links(0).next().expect("there is one");
+    assert!((snr - 30.0).abs() < 0.01, "{snr} dB");
+}
+
 #[test]
 fn records_tell_all_of_a_packet_that_arrives() {
     let mut radio = plain(24);
@@ -274,48 +326,7 @@ fn records_tell_all_of_a_packet_that_arrives() {
         all.extend(frame(1680.0, 44.0, to, (FrameKind::Ack, control, 14)));
         all.extend([done(What::Acknowledged, data), done(What::Reported, 0)]);
         all_told(&scene, &all);
-        // All of it is in the accounts, and nothing else.
-        let busy = Span((52 + 44 + 536 + 44) * 1_000);
-        let sender = Counters {
-            queued: 1,
-            delivered: 1,
-            attempts: 1,
-            rts: 1,
-            airtime: Span((52 + 536) * 1_000),
-            busy,
-            ..Counters::default()
-        };
-        let receiver = Counters {
-            received: 1,
-            cts: 1,
-            acks: 1,
-            airtime: Span((44 + 44) * 1_000),
-            busy,
-            ..Counters::default()
-        };
-        let third = Counters {
-            overheard: 1,
-            busy,
-            ..Counters::default()
-        };
-        let told = [from, to, 2, 3].map(|node| scene.radio.counters(node));
-        assert_eq!(told, [sender, receiver, third, Counters::default()]);
-        let link = LinkCounters {
-            frames: 1,
-            attempts: 1,
-            decoded: 1,
-            acked: 1,
-            ..LinkCounters::default()
-        };
-        let beside = LinkCounters {
-            overheard: 1,
-            overheard_frames: 1,
-            ..LinkCounters::default()
-        };
-        let links: Vec<_> = scene.radio.links(from).map(|(n, _, l)| (n, *l)).collect();
-        let none = LinkCounters::default();
-        assert_eq!(links, [(to, link), (2, beside), (3, none)]);
-        assert!(scene.radio.links(to).all(|(.., l)| *l == none));
+        all_counted(&scene, from, to);
     }
 }
 
@@ -451,6 +462,15 @@ fn records_tell_of_copies_and_of_what_found_the_queue_full() {
     );
     let c = scene.radio.counters(0);
     assert_eq!((c.queued, c.refused), (2, 1));
+    // All arrived, and none was acknowledged.
+    let link = LinkCounters {
+        frames: 2,
+        attempts: 4,
+        decoded: 4,
+        failed: 2,
+        ..LinkCounters::default()
+    };
+    assert_eq!(scene.radio.links(0).next().map(|l| *l.2), Some(link));
     assert_eq!(
         scene.records(0, What::Refused),
         [handed(3, What::Refused, 2)]
@@ -478,6 +498,8 @@ fn equal_seeds_give_equal_runs() {
         scene.radio.set_watching(tracing);
         load(&mut scene, 3.0);
         scene.until(secs(4.0));
+        let seen = [scene.trace.is_empty(), scene.aired.is_empty()];
+        assert_eq!(seen, [!tracing; 2], "only who asks is told");
         (scene.radio.trace_hash(), scene.events.len())
     };
     assert_eq!(hash(1, true), hash(1, true));
