@@ -82,7 +82,7 @@ def test_each_flow_has_a_bar_and_all_together_one(starved: wifu.Results) -> None
     assert places(figure) == ["1", "2", "all"]
     assert "in each run flows are in order, the strongest first" in caption
     figure, caption = drawn(starved, kind="flows", run=2, where={"protocol": "tcp-reno"})
-    assert heights(figure) == pytest.approx([winner, loser, winner + loser], rel=1e-3)
+    assert heights(figure) == pytest.approx([loser, winner, winner + loser], rel=1e-3)
     assert "run 2 alone" in caption
 
 
@@ -146,6 +146,62 @@ def test_numbers_stand_above_all_marks_that_they_would_meet(results: wifu.Result
     figure, _ = drawn(results, kind="bars", x="hops", published={"tcp-reno": {"1": marks}})
     text = figure.axes[0].texts[0]
     assert float(text.xy[1]) == pytest.approx(marks[1])  # type: ignore[attr-defined]
+
+
+FETCHING = """
+name = "fetching"
+runs = 2
+metrics = ["delay"]
+[scenario]
+topology.words = "linear,3"
+stop.requests = 3
+[[scenario.flow]]
+protocol = "{protocol}"
+app = "http"
+pause = 1
+copies = 2
+[vary]
+protocol = ["tcp-reno", "tcp-newreno"]
+"""
+
+
+def fetching(scenario: dict[str, Any]) -> FakeResult:
+    """Flow 2 of Reno has two files of three."""
+    result = fake(scenario)
+    for flow in result._outcome["flows"]:
+        files = 2 if flow["id"] == 2 and flow["protocol"] == "tcp-reno" else 3
+        delay = 0.1 * flow["id"] + 0.01 * scenario["run"]
+        flow.update(finished=False)
+        flow["requests"] = [{"start_s": n, "bytes": 9000, "delay_s": delay} for n in range(files)]
+    return result
+
+
+def test_flows_with_fewer_files_than_the_run_waits_for_are_told(tmp_path: Path) -> None:
+    results = wifu.campaign(plans.parse(FETCHING), tmp_path / "r", runner=fetching)
+    told = results.compare("delay", "tcp-reno")["unfinished"].tolist()
+    assert told == ["2 of 8 flows with fewer files than others"]
+    _, caption = drawn(results, kind="flows", metric="delay", where={"protocol": "tcp-reno"})
+    assert "2 of 4 flows had fewer files than others by the end of their run" in caption
+    _, caption = drawn(results, kind="flows", metric="delay", where={"protocol": "tcp-newreno"})
+    assert "fewer" not in caption
+    # It is not known that what is missing takes longer than what is there.
+    _, caption = drawn(results, kind="bars", metric="delay", x="protocol")
+    assert "≥" not in caption and "2 of 8 flows had fewer" in caption
+
+
+def test_a_flow_without_a_file_is_told_and_in_no_bar(tmp_path: Path) -> None:
+    def one_without(scenario: dict[str, Any]) -> FakeResult:
+        result = fetching(scenario)
+        if scenario["run"] == 1:
+            result._outcome["flows"][0]["requests"] = []
+        return result
+
+    results = wifu.campaign(plans.parse(FETCHING), tmp_path / "r", runner=one_without)
+    where = {"protocol": "tcp-newreno"}
+    figure, caption = drawn(results, kind="flows", metric="delay", sorted=True, where=where)
+    # Run 1 has 0.21 alone, run 2 has 0.12 and 0.22.
+    assert heights(figure) == pytest.approx([(0.21 + 0.12) / 2, 0.22, (0.21 + 0.17) / 2])
+    assert "1 of 4 flows had no file at all" in caption
 
 
 def test_figures_are_written(starved: wifu.Results, tmp_path: Path) -> None:

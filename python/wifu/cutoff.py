@@ -117,10 +117,33 @@ def _called(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return "transfers and requests" if files else "requests"
 
 
+def short(results: Results, cells: Sequence[Cell], metric: str = "") -> tuple[int, int]:
+    """How many flows of these cells' runs had fewer files or answers than `stop.requests` waits for
+    when the run ended, and of how many.
+    """
+    only, found, of, rows = parts(metric)[1], 0, 0, results.flows
+    for cell in cells:
+        wanted = cell.scenario.get("stop", {}).get("requests")
+        if wanted is None or "requests" not in rows:
+            continue
+        asking = [
+            n
+            for n, flow in enumerate(cell.scenario.get("flow", []), 1)
+            if flow.get("app") in ("http", "request") and only in (None, n)
+        ]
+        own = rows[(rows["cell"] == cell.name) & (rows["status"] == "ok")]
+        own = own[own["flow"].isin(asking)]
+        found, of = found + int((own["requests"] < wanted).sum()), of + len(own)
+    return found, of
+
+
 def unfinished(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words, beside a number of any metric; nothing if all were finished."""
     cut, of = count(results, cells, metric)
-    return f"{cut} of {of} {_called(results, cells, metric)} unfinished" if cut else ""
+    few, flows = short(results, cells, metric)
+    told = [f"{cut} of {of} {_called(results, cells, metric)} unfinished"] if cut else []
+    told += [f"{few} of {flows} flows with fewer files than others"] if few else []
+    return ", ".join(told)
 
 
 def per_run(results: Results, cell: Cell, metric: str) -> str:
@@ -146,6 +169,11 @@ def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
     rates = parts(metric)[0] in _RATES and results.plan.measure.mode in ("transfer", "receiver")
     if not rates and not of_finished(metric):
         return ""
+    if of_finished(metric) and (few := short(results, cells, metric))[0]:
+        return (
+            f"{few[0]} of {few[1]} flows had fewer files than others by the end of their run, and "
+            "weigh less: they are the slowest."
+        )
     cut, of = count(results, cells, metric)
     if not cut:
         return ""

@@ -76,6 +76,7 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
         caption += f"run {spec['run']} alone."
     else:
         caption += f"whiskers: 95 % interval{stopped(results)}; {counts(results, cells)}."
+    caption += _without(list(shown.values()))
     return figure, f"{capital(what)} of each flow", caption + cut_off(results, cells, metric) + rest
 
 
@@ -95,11 +96,26 @@ def _table(
     if rows.empty:
         return np.empty((0, 0))
     table = rows.pivot(index="run", columns="flow", values=COLUMN[metric]).to_numpy(float)
-    whole = table.sum(axis=1) if metric == "goodput" else table.mean(axis=1)
+    if metric == "goodput":
+        whole = table.sum(axis=1)
+    else:
+        known = np.isfinite(table)
+        whole = np.where(known, table, 0.0).sum(axis=1) / np.where(
+            known.any(axis=1), known.sum(axis=1), np.nan
+        )
     if ranked:
         # What has no value, such as the delay of a flow without a file, is last.
         table = -np.sort(-table, axis=1) if metric == "goodput" else np.sort(table, axis=1)
     return np.column_stack([table, whole])
+
+
+def _without(tables: Sequence[stats.Floats]) -> str:
+    """What a caption says of flows that have no value, such as the delay of one without a file."""
+    own = [table[:, :-1] for table in tables if table.size]
+    none, of = sum(int(np.isnan(t).sum()) for t in own), sum(t.size for t in own)
+    if not none:
+        return ""
+    return f" {none} of {of} flows had no file at all: bars without them are of fewer runs."
 
 
 def _bars(axis: Axes, table: stats.Floats, metric: str, n: int, every: int) -> None:
