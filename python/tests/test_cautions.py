@@ -203,7 +203,7 @@ def test_counts_of_who_delivers_less_are_no_better(tmp_path: Path) -> None:
     assert uneven.compare("timeouts")["uneven"].all() and "uneven" not in uneven.compare(
         "aggregate"
     )
-    words = "from 0.029 to 2.01 MB where the transports are compared"
+    words = "whose runs delivered from 0.029 to 2.01 MB: there is neither colour nor bold"
     assert words in said(uneven, "timeouts") and said(even, "timeouts") == ""
     assert said(uneven, "aggregate") == ""
     colours = {}

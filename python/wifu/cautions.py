@@ -255,9 +255,9 @@ def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     least, most = max(found, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
     return (
-        f"Counts per run, of runs that delivered from {least / 1e6:.3g} to {most / 1e6:.3g} MB "
-        "where the transports are compared: there is neither colour nor bold where they are more "
-        f"than {EVEN - 1:.0%} apart, as who delivers less has less to repeat."
+        f"Counts per run, of compared cells whose runs delivered from {least / 1e6:.3g} to "
+        f"{most / 1e6:.3g} MB: there is neither colour nor bold where they are more than "
+        f"{EVEN - 1:.0%} apart, as who delivers less has less to repeat."
     )
 
 
