@@ -216,6 +216,23 @@ def test_identical_replicates_are_refused(tmp_path: Path) -> None:
         run(tmp_path / "random", chosen)
 
 
+def test_flows_that_share_a_full_wire_differently_are_no_identical_replicates(
+    tmp_path: Path,
+) -> None:
+    """What they carry together is the wire's rate in every run."""
+
+    def full(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        one = outcome["flows"][0]
+        other = {**one, "id": 2, "last_byte_s": 1.0 + 0.1 * scenario["run"]}
+        outcome["flows"] = [{**one, "last_byte_s": 2.0}, other]
+        return FakeResult(outcome, {})
+
+    chosen = plans.parse(TEXT.replace('"goodput", "jain"', '"aggregate"'), overrides=["hops=1"])
+    run(tmp_path / "r", chosen, full)
+    assert Store(tmp_path / "r").manifest()["state"] == "complete"
+
+
 def test_cells_in_which_nothing_arrives_are_not_identical_replicates(tmp_path: Path) -> None:
     def dead(scenario: dict[str, Any]) -> FakeResult:
         outcome = json.loads(fake(scenario).json())

@@ -73,6 +73,10 @@ def test_flows_one_after_the_other_are_no_shares_and_that_is_told(tmp_path: Path
     for metric in ("jain", "lowest", "unfairness", "utility", "sum_rates"):
         assert words in said(found, metric), metric
     assert words not in said(found, "aggregate") + said(found, "goodput")
+    above = "above what they carried together (100% at the most)"
+    assert above in said(found, "goodput") and above in said(found, "sum_rates")
+    together_only = found.cells({"protocol": "tcp-reno"})
+    assert cautions.notes(found, together_only, "goodput") == []
     assert words not in " ".join(cautions.notes(found, found.plan.cells[:1], "jain"))
     # Nor are they faster, together: twice the sum of rates, and the same bytes in the same time.
     ratios = {m: found.compare(m)["ratio"][0] for m in ("aggregate", "sum_rates")}
@@ -199,7 +203,7 @@ def test_counts_of_who_delivers_less_are_no_better(tmp_path: Path) -> None:
     assert uneven.compare("timeouts")["uneven"].all() and "uneven" not in uneven.compare(
         "aggregate"
     )
-    words = "from 0.029 to 2.01 MB where the transports are compared"
+    words = "whose runs delivered from 0.029 to 2.01 MB: there is neither colour nor bold"
     assert words in said(uneven, "timeouts") and said(even, "timeouts") == ""
     assert said(uneven, "aggregate") == ""
     colours = {}

@@ -268,6 +268,7 @@ def test_requests_that_were_cut_off_are_told_as_files_are(tmp_path: Path) -> Non
     assert told in cutoff.sentence(found, found.plan.cells, "delay")
     assert "none had taken longer" in cutoff.sentence(found, [whole], "delay")
     assert cutoff.per_run(found, breaks, "delay") == "2 requests per run"
+    assert cutoff.beside(found, breaks, "goodput") == ""
     assert cutoff.unfinished(found, [breaks], "goodput") == "", "they have no end as a whole"
     row = found.compare("delay").iloc[0]
     assert row["cut"] and np.isnan(row["ratio"]) and np.isnan(row["p"])

@@ -201,6 +201,15 @@ def narrow(sample: Sequence[float], share: float, least: int = LEAST_RUNS) -> bo
     return interval.estimate == 0.0 or (interval.known and interval.relative <= share)
 
 
+def _same(values: Sequence[float], unknown: bool = False) -> bool:
+    """Whether all are the same; `unknown` where none is a number."""
+    known = [v for v in values if v == v]
+    if not known:
+        return unknown
+    # Differences in the last digits are rounding. Zeros are cells where nothing arrives.
+    return max(known) > 0 and max(known) - min(known) <= 1e-9 * max(known)
+
+
 class Campaign:
     """A plan, a folder, and what runs it."""
 
@@ -223,6 +232,7 @@ class Campaign:
         self.progress = progress or Silent()
         self.code = self._code()
         self._values: dict[str, list[tuple[int, float, str | None]]] = {}
+        self._rates: dict[str, list[float]] = {}
         self._order: list[list[Any]] = []
         self._records: dict[tuple[str, int], Record] = {}
         self._rejected: dict[tuple[str, int], Sequence[dict[str, Any]]] = {}
@@ -406,9 +416,11 @@ class Campaign:
         if record.outcome is None:
             return
         metric = self.plan.until.metric if self.plan.until else self.plan.metrics[0]
-        value = run_row(record.outcome, self.plan.measure, more=[metric])[metric]
+        row = run_row(record.outcome, self.plan.measure, more=[metric])
+        value = row[metric]
         trace = record.outcome.get("trace_hash")
         self._values.setdefault(record.cell, []).append((record.run, value, trace))
+        self._rates.setdefault(record.cell, []).append(row["sum_rates"])
 
     def _check_variance(self, cell: str | None = None, final: bool = False) -> None:
         """Refuse replicates that are all the same: they are one sample, not many."""
@@ -421,9 +433,8 @@ class Campaign:
             traces = {t for _, _, t in seen}
             values = [v for _, v, _ in seen]
             same_trace = len(traces) == 1 and traces != {None}
-            # Differences in the last digits are rounding. Zeros are cells where nothing arrives.
-            spread = max(values) - min(values)
-            same_value = max(values) > 0 and spread <= 1e-9 * max(values)
+            # A wire that is full carries the same in all, however its flows share it.
+            same_value = _same(values) and _same(self._rates[name], unknown=True)
             if same_trace or same_value:
                 raise ReplicateError(
                     f"cell {name}: {len(seen)} replicates gave identical results: they are one "

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from wifu.cells import Cell
-from wifu.metrics import RUN_METRICS, of_datagrams, parts
+from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
 from wifu.plan import Plan
 from wifu.stamps import first
 from wifu.underload import under_load
@@ -31,6 +31,9 @@ SHARES = ("jain", "unfairness", "utility", "lowest", "weakest", "sum_rates")
 
 COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "per run")
 """Metrics that count events of a run."""
+
+APART = 1.05
+"""Up to so many times what flows carry together, and the sum of their goodputs is taken for it."""
 
 EVEN = 1.1
 """Up to so many times as many bytes delivered, and counts are compared."""
@@ -98,11 +101,20 @@ def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 
 def _sum(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    if parts(metric)[0] != "sum_rates" or results.plan.measure.mode not in ("transfer", "receiver"):
+    """Goodputs of different times, added up, where that is more than all carried together."""
+    columns = [column(name) for name in ("sum_rates", "aggregate")]
+    if metric not in ("goodput", "sum_rates") or not all(c in results.runs for c in columns):
+        return ""
+    runs = results.runs
+    runs = runs[(runs["status"] == "ok") & runs["cell"].isin([c.name for c in cells])]
+    means = runs.groupby("cell")[columns].mean()
+    most = float((means[columns[0]] / means[columns[1]].where(lambda x: x > 0)).max())
+    if not most > APART:
         return ""
     return (
-        "Each flow's goodput is over its own time, so their sum is greater the further apart flows "
-        "end, at the same total: `aggregate` is all bytes over the time of all."
+        "Each flow's goodput is over its own time. Where flows end apart, their sum and mean are "
+        f"above what they carried together ({most - 1:.0%} at the most), the more so the less fair "
+        "they are: `aggregate` is all bytes over the time of all."
     )
 
 
@@ -243,9 +255,9 @@ def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     least, most = max(found, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
     return (
-        f"Counts per run, of runs that delivered from {least / 1e6:.3g} to {most / 1e6:.3g} MB "
-        "where the transports are compared: there is neither colour nor bold where they are more "
-        f"than {EVEN - 1:.0%} apart, as who delivers less has less to repeat."
+        f"Counts per run, of compared cells whose runs delivered from {least / 1e6:.3g} to "
+        f"{most / 1e6:.3g} MB: there is neither colour nor bold where they are more than "
+        f"{EVEN - 1:.0%} apart, as who delivers less has less to repeat."
     )
 
 

@@ -148,9 +148,10 @@ def unfinished(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def per_run(results: Results, cell: Cell, metric: str) -> str:
     """How many requests a mean of their delays is of, in words: who is stuck makes few."""
-    done, _ = _requests(results, [cell], metric)
-    count = _asking(results, cell, metric)["run"].nunique()
-    return f"{done / count:.3g} requests per run" if count else ""
+    rows = _asking(results, cell, metric)
+    if not of_finished(metric) or not len(rows):
+        return ""
+    return f"{rows['requests'].sum() / rows['run'].nunique():.3g} requests per run"
 
 
 def beside(results: Results, cell: Cell, metric: str) -> str:

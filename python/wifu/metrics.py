@@ -131,7 +131,9 @@ def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1
     took no time, as it came with what ended the one before.
     """
     kept, spans = kept_batches(octets, ends, discard)
-    return np.divide(kept * 8.0, spans, out=np.full(spans.shape, np.nan), where=spans > 0)
+    rates = np.full(spans.shape, np.nan, dtype=np.float64)
+    np.divide(kept * 8.0, spans, out=rates, where=spans > 0)
+    return rates
 
 
 def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
@@ -142,10 +144,10 @@ def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) ->
     if measure.mode == "steady":
         return _steady(outcome, flow, measure.discard)
     if measure.mode == "window":
-        begin, end = window_part(flow, measure)
-        if end > begin:
-            return float(flow["window_bytes"]) * 8.0 / (end - begin)
-        return float("nan") if end <= measure.start else 0.0
+        begin, over = window_part(flow, measure)
+        if over > begin:
+            return float(flow["window_bytes"]) * 8.0 / (over - begin)
+        return float("nan") if over <= measure.start else 0.0
     start = flow.get("start_s") or 0.0
     if measure.mode == "receiver":
         start = flow.get("first_byte_s")
