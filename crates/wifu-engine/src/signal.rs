@@ -171,6 +171,8 @@ pub enum Signal {
     /// Engine: a packet that was handed down came back, to the head of the queue: what its leaving
     /// changed is undone.
     Returned(Seq),
+    /// Engine: a packet that a lane handed down is lost: the deadline noted on it had passed.
+    Expired(Seq),
     /// Engine: what became of a packet on its first link. Only where the driver reports it.
     Status(Status),
     /// Engine: the route changed: next hop, hops or rate ([`crate::board::SiteFacts`]).
@@ -210,13 +212,13 @@ const _: () = assert!(size_of::<Signal>() <= 32);
 
 impl Signal {
     /// Number of signals that are not `Ext`.
-    pub const PLAIN: usize = 22;
+    pub const PLAIN: usize = 23;
     /// Number of `Ext` names per composition.
     pub const EXTS: usize = 8;
     /// Signals that the engine emits.
-    pub const FROM_ENGINE: [&'static str; 10] = [
-        "connect", "listen", "wrote", "read", "closing", "abort", "sent", "returned", "status",
-        "route",
+    pub const FROM_ENGINE: [&'static str; 11] = [
+        "connect", "listen", "wrote", "read", "closing", "abort", "sent", "returned", "expired",
+        "status", "route",
     ];
     /// Names by [`Signal::index`].
     pub const NAMES: [&'static str; Signal::PLAIN] = [
@@ -242,6 +244,7 @@ impl Signal {
         "congested",
         "ended",
         "undone",
+        "expired",
     ];
 
     /// Dense number, for the routing table.
@@ -269,6 +272,7 @@ impl Signal {
             Signal::Congested(_) => 19,
             Signal::Ended(_) => 20,
             Signal::Undone => 21,
+            Signal::Expired(_) => 22,
             Signal::Ext(id, _) => Signal::PLAIN + usize::from(id.0),
         }
     }

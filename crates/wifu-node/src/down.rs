@@ -8,7 +8,7 @@ use core::net::Ipv4Addr;
 use wifu_core::{ip, shim};
 use wifu_engine::{Aside, Ticket};
 use wifu_wire::ipv4::{self, HEADER, TTL};
-use wifu_wire::{Ecn, Head, IpInfo, LinkTo, Notes, Seq, Span, Time, Wire};
+use wifu_wire::{Class, Ecn, Head, IpInfo, LinkTo, Notes, Seq, Span, Time, Wire};
 
 /// A packet that a lane hands down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +86,18 @@ impl Lanes {
             self.freed.push(down.ticket);
         }
         self.touch(down.lane);
+    }
+
+    /// Data are lost because the deadline that was noted on them had passed: their lane is told,
+    /// however long handlers held them meanwhile.
+    pub(crate) fn expired(&mut self, ticket: Ticket, ways: &dyn Ways) {
+        let Some((i, Class::Data)) = self.whose(ticket, ways) else {
+            return;
+        };
+        if let Some(lane) = self.slots[i as usize].as_mut() {
+            lane.conn.handle_expired(ways.now(), self.head.seq);
+            self.touch(i);
+        }
     }
 
     /// A packet goes on from this node, which counts itself on it, unless others of its composition

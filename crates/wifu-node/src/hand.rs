@@ -103,6 +103,17 @@ impl Node {
         }
     }
 
+    /// A packet is lost because its deadline has passed, of which its lane learns.
+    #[inline(never)]
+    pub(crate) fn expired(&mut self, ways: &mut impl Ways, packet: Ticket) {
+        if let Some(lanes) = self.lanes.as_deref_mut() {
+            lanes.expired(packet, ways);
+            // What it has to say now waits until what is being handed down is through.
+            self.stirred = true;
+        }
+        ways.lose(packet, Lost::Late);
+    }
+
     /// The radio overheard a packet: lanes and ends that listen learn of it.
     #[inline(never)]
     pub(crate) fn tell_overheard(

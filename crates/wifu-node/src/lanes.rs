@@ -230,19 +230,23 @@ impl Lanes {
     /// The driver reported a packet that this node sent; number and class of the status are filled
     /// in here.
     pub fn status(&mut self, ticket: Ticket, status: &Status, ways: &dyn Ways) {
-        let Some((at, key, _)) = self.parse(ticket, ways) else {
-            return;
-        };
-        let now = ways.now();
-        let Some(&i) = self.table.get(&key) else {
+        let Some((i, class)) = self.whose(ticket, ways) else {
             return;
         };
         if let Some(lane) = self.slots[i as usize].as_mut() {
-            let wire = &lane.conn.blueprint().wire;
-            let class = wire.class(&ways.octets(ticket)[at..]);
-            lane.conn.handle_status(now, &self.head, class, status);
+            lane.conn
+                .handle_status(ways.now(), &self.head, class, status);
             self.touch(i);
         }
+    }
+
+    /// The lane of a packet that left, and what it is for; `self.head` is the packet's.
+    pub(crate) fn whose(&mut self, ticket: Ticket, ways: &dyn Ways) -> Option<(u32, Class)> {
+        let (at, key, _) = self.parse(ticket, ways)?;
+        let i = *self.table.get(&key)?;
+        let lane = self.slots[i as usize].as_ref()?;
+        let wire = &lane.conn.blueprint().wire;
+        Some((i, wire.class(&ways.octets(ticket)[at..])))
     }
 
     /// Routes may have changed: each lane learns of its own.

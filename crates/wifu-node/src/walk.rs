@@ -361,7 +361,7 @@ impl Node {
         // Deadlines are whole microseconds: one lasts until it is over.
         if deadline.is_some_and(|at| now - at >= Span::MICRO) {
             self.heeded.late += 1;
-            ways.lose(way.packet, Lost::Late);
+            self.expired(ways, way.packet);
             return None;
         }
         let first = [heeds.feedback, heeds.priority].into_iter().flatten();

@@ -7,16 +7,17 @@ mod world;
 use core::net::SocketAddrV4;
 use core::num::NonZeroU32;
 use laned::{A, B, ME};
+use std::cell::RefCell;
 use std::sync::Arc;
 use wifu_core::{
     Chain, Full, Handler, Hook, Hooks, HopCx, LinkTo, Packet, Seat, TxStatus, Verdict,
 };
 use wifu_engine::component::Cx;
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Kind, Out, Payload, Segment, Signal, Status, Want,
+    Admit, Board, Component, Descriptor, Kind, Out, Payload, Segment, Signal, Status, Ticket, Want,
 };
-use wifu_node::{Lanes, LanesConfig, Node};
-use wifu_wire::{FrameFacts, Neighbour, Rng, Span, Time, Wire, Word};
+use wifu_node::{Heeds, Lanes, LanesConfig, Lost, Node};
+use wifu_wire::{FrameFacts, Neighbour, Note, Rng, Seq, Span, Time, Wire, Word};
 use world::World;
 
 /// Hands down what came first; answers each report, to whom its packet's sequence number says.
@@ -74,6 +75,72 @@ impl Component for Talker {
     }
 }
 
+thread_local! {
+    /// Numbers of packets that came too late, as parts were told in this thread's test.
+    static EXPIRED: RefCell<Vec<Seq>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Hands down what came first, and keeps it until it is told that it was late: what has an odd
+/// number is worth nothing 5 ms later.
+static DATED: Descriptor = Descriptor {
+    doc: "Notes deadlines on packets that it keeps.",
+    build: |_| Ok(Box::new(Dated(None))),
+    ..laned::QUEUE
+};
+
+struct Dated(Option<(Ticket, Seq)>);
+
+const DEADLINE: Note = Note(7);
+const WORTH: Span = Span(5_000_000);
+
+impl Component for Dated {
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        if let Signal::Expired(number) = signal {
+            EXPIRED.with_borrow_mut(|all| all.push(*number));
+            if let Some((ticket, _)) = self.0.take_if(|kept| kept.1 == *number) {
+                cx.out.release(ticket);
+            }
+        }
+        laned::open(cx);
+    }
+
+    fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
+        let (bytes, least) = (1, 1);
+        let any = board.app.queued > 0 && self.0.is_none();
+        any.then_some(Want { kind, bytes, least })
+    }
+
+    fn fill(&mut self, _: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        let Some((ticket, number)) = cx.store.pop() else {
+            return;
+        };
+        out.head.seq = number;
+        if number.0 % 2 == 1 {
+            self.0 = Some((ticket, number));
+            out.aside.notes.set_time(DEADLINE, cx.now + WORTH);
+        }
+        let keep = self.0.is_some();
+        out.payload = Payload::Packet { ticket, keep };
+    }
+}
+
+/// Holds packets for 8 ms before they leave.
+struct Slow(Vec<u64>);
+
+impl Handler for Slow {
+    fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, cx: &mut HopCx<'_>) -> Verdict {
+        self.0.push(packet.ticket);
+        cx.arm(0, cx.now + Span::MILLI * 8);
+        Verdict::Hold
+    }
+
+    fn on_timer(&mut self, _: u8, cx: &mut HopCx<'_>) {
+        for ticket in self.0.drain(..) {
+            cx.release(ticket, Verdict::Accept);
+        }
+    }
+}
+
 /// Before a packet leaves, sends one of its own: it takes the room.
 struct Greedy;
 
@@ -92,7 +159,11 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
-        let protocol = laned::protocol(&TALKER, &[]);
+        Rig::of(&TALKER)
+    }
+
+    fn of(part: &'static Descriptor) -> Rig {
+        let protocol = laned::protocol(part, &[]);
         let wire = Arc::clone(&protocol.ends.wire);
         let lanes = Lanes::new(LanesConfig::default(), &[protocol], Rng::new(1));
         let mut node = Node::new(5);
@@ -103,21 +174,30 @@ impl Rig {
 
     fn greedy() -> Rig {
         let mut rig = Rig::new();
+        rig.asks("greedy", Box::new(Greedy));
+        rig
+    }
+
+    /// This handler sees what leaves.
+    fn asks(&mut self, name: &'static str, handler: Box<dyn Handler>) {
         let seat = Seat {
             most: 6,
             full: Full::Closed,
-            ..Seat::new("greedy", Hooks::of(&[Hook::Postrouting]), Rng::new(1))
+            ..Seat::new(name, Hooks::of(&[Hook::Postrouting]), Rng::new(1))
         };
         let mut chain = Chain::new();
-        chain.push(seat, Box::new(Greedy));
-        rig.node.set_chain(chain);
-        rig
+        chain.push(seat, handler);
+        self.node.set_chain(chain);
     }
 
     /// A packet of the flow comes, from this neighbour if its transmitter is known.
     fn comes(&mut self, from: Option<Neighbour>) {
+        self.numbered(1, from);
+    }
+
+    fn numbered(&mut self, number: u32, from: Option<Neighbour>) {
         let ends = (SocketAddrV4::new(A, 1), SocketAddrV4::new(B, 7));
-        let packet = laned::packet(&*self.wire, ends, 1, 100);
+        let packet = laned::packet(&*self.wire, ends, number, 100);
         let ticket = self.world.insert(packet, true);
         let facts = FrameFacts {
             transmitter: from,
@@ -204,6 +284,34 @@ fn what_a_lane_says_while_its_way_is_full_waits_and_is_not_replaced() {
         let counted = rig.counted();
         assert_eq!((counted.made, counted.unsent), (20, 0), "{to:?}");
         assert_eq!(rig.world.sent.len(), 20, "{to:?}");
+    }
+}
+
+#[test]
+fn a_lane_is_told_of_what_left_too_late_and_of_nothing_else() {
+    for (slow, told) in [(false, &[][..]), (true, &[Seq(1), Seq(3)][..])] {
+        EXPIRED.take();
+        let mut rig = Rig::of(&DATED);
+        rig.node.heed(Heeds {
+            deadline: Some(DEADLINE),
+            ..Heeds::default()
+        });
+        if slow {
+            rig.asks("slow", Box::new(Slow(Vec::new())));
+        }
+        for number in 1..=4 {
+            rig.numbered(number, None);
+        }
+        for _ in 0..10 {
+            rig.world.now += Span::MILLI * 4;
+            rig.node.handle_timeout(&mut rig.world);
+            rig.sends();
+        }
+        assert_eq!(EXPIRED.take(), told, "{slow}");
+        assert_eq!(rig.world.lost, vec![Lost::Late; told.len()]);
+        assert_eq!(rig.node.heeded().late, told.len() as u64);
+        // It keeps the first until it knows what became of it; 2 and 4 never expire.
+        assert_eq!(rig.world.sent.len(), if slow { 2 } else { 1 });
     }
 }
 

@@ -1,16 +1,20 @@
 //! Annotations between hop and end: when a packet was received goes up; what hurries, what carries
 //! feedback and until when a packet is worth sending goes down, and the node acts upon it.
 
+mod laned;
+
 use std::cell::RefCell;
 use wifu_core::{Descriptor as HandlerDescriptor, Handler, Hook, Hooks, HopCx, Packet, Verdict};
 use wifu_engine::component::Cx;
 use wifu_engine::descriptor::{DEADLINE, FEEDBACK, NoteSpec, PRIORITY, ParamSpec};
-use wifu_engine::{Access, Admit, Component, Descriptor, Kind, Library, Out, Role, Segment};
+use wifu_engine::{
+    Access, Admit, Board, Component, Descriptor, Kind, Library, Out, Role, Segment, Signal, Want,
+};
 use wifu_node::{HostCost, Registry};
 use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::Scenario;
-use wifu_wire::{Moment, Note, Span, Time};
+use wifu_wire::{LinkTo, Moment, Note, Seq, Span, Time};
 
 /// When somebody looked at a packet, and when that was received.
 type Looks = Vec<(Time, Option<Time>)>;
@@ -20,6 +24,8 @@ thread_local! {
     static PARTS: RefCell<Looks> = const { RefCell::new(Vec::new()) };
     /// Of its handlers, with the hook.
     static HOOKS: RefCell<Vec<(Hook, Time, Option<Time>)>> = const { RefCell::new(Vec::new()) };
+    /// Numbers of packets that lanes were told of: they left too late.
+    static EXPIRED: RefCell<Vec<Seq>> = const { RefCell::new(Vec::new()) };
 }
 
 static WITNESS: Descriptor = Descriptor {
@@ -106,6 +112,51 @@ impl Component for Dated {
     }
 }
 
+/// The same by a lane: each fourth packet that it hands down is worth nothing 5 ms later.
+static HASTY: Descriptor = Descriptor {
+    name: "hasty",
+    doc: "Hands packets down, of which each fourth expires.",
+    hears: &[("wrote", &["opened"]), ("expired", &[])],
+    hooks: &[],
+    notes: &[DEADLINE],
+    build: |p| {
+        Ok(Box::new(Hasty {
+            words: laned::Words::of(p),
+            note: p.note("deadline"),
+            seen: 0,
+        }))
+    },
+    ..laned::QUEUE
+};
+
+struct Hasty {
+    words: laned::Words,
+    note: Note,
+    seen: u64,
+}
+
+impl Component for Hasty {
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        match signal {
+            Signal::Expired(number) => EXPIRED.with_borrow_mut(|all| all.push(*number)),
+            _ => laned::open(cx),
+        }
+    }
+
+    fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
+        laned::offer(false, kind, board)
+    }
+
+    fn fill(&mut self, _: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        self.words.hand_down(LinkTo::Route, out, cx);
+        self.seen += 1;
+        if self.seen.is_multiple_of(4) {
+            let note = self.note;
+            out.aside.notes.set_time(note, cx.now + Span::MILLI * 5);
+        }
+    }
+}
+
 /// The same by a handler, for all that it sees.
 static EXPIRES: HandlerDescriptor = HandlerDescriptor {
     name: "expires",
@@ -176,11 +227,13 @@ impl Handler for Hurries {
 
 const PROTOCOLS: &str = "[protocol.watched]\nextends = \"tcp-newreno\"\nwatch.add = [\"late-witness\"]\n\
      [protocol.dated]\nextends = \"tcp-newreno\"\nwatch.add = [\"dated\"]\n\
-     [protocol.marked]\nextends = \"tcp-newreno\"\nwatch.add = [\"marks\"]\n";
+     [protocol.marked]\nextends = \"tcp-newreno\"\nwatch.add = [\"marks\"]\n\
+     [protocol.hasty]\nextends = \"tcp-newreno\"\nprofile = \"wifu-tahoe\"\nnumber = 249\n\
+     wire = \"shim\"\n[lane.hasty]\nset = { packets = 20 }\nreliable = \"hasty\"\n";
 
 fn made(text: &str) -> Result<Simulation, String> {
     let own = Library::parse(PROTOCOLS).unwrap_or_else(|e| panic!("{e}"));
-    let parts = wifu_parts::registry().with(&[&WITNESS, &DATED, &MARKS]);
+    let parts = wifu_parts::registry().with(&[&WITNESS, &DATED, &MARKS, &HASTY]);
     let registry = Registry::new(parts, wifu_parts::library().merge(own));
     let registry = registry.with_handlers(&[&LOOKER, &EXPIRES, &HURRIES]);
     let scenario = Scenario::from_toml(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -280,6 +333,21 @@ fn what_leaves_too_late_is_dropped_and_counted() {
     assert_eq!((late.nodes[1].late, late.nodes[2].late), (0, 0));
     assert!(late.flows[0].finished, "retransmissions never expire");
     assert!(late.flows[0].retransmissions >= p.late);
+}
+
+#[test]
+fn a_lane_learns_of_what_it_handed_down_and_left_too_late() {
+    let timely = run(&file("hasty", ""));
+    assert!(timely.flows[0].finished && timely.nodes[0].late == 0);
+    assert_eq!(EXPIRED.take(), []);
+    // A handler holds it, behind the lane.
+    let hold =
+        "[[handler]]\nuse = \"delay\"\nt = \"6ms\"\nhooks = [\"postrouting\"]\nnodes = [\"n1\"]\n";
+    let late = run(&(file("hasty", "") + hold));
+    let told = EXPIRED.take();
+    assert!(late.flows[0].finished && late.nodes[0].late > 5);
+    assert_eq!(told.len() as u64, late.nodes[0].late);
+    assert_eq!(late.flows[0].packets.late, late.nodes[0].late);
 }
 
 #[test]

@@ -312,6 +312,11 @@ impl Conn {
         }
     }
 
+    /// A handed-down packet is lost, because the deadline that was noted on it had passed.
+    pub fn handle_expired(&mut self, now: Time, number: Seq) {
+        self.tell(now, Signal::Expired(number));
+    }
+
     /// Packets that parts gave back to the pool since the last call.
     pub fn take_freed(&mut self) -> impl Iterator<Item = Ticket> + '_ {
         self.core.outbox.freed.drain(..)

@@ -35,6 +35,7 @@ pub const QUEUE: Descriptor = Descriptor {
         ("segment", &[]),
         ("wrote", &["opened"]),
         ("returned", &[]),
+        ("expired", &[]),
         ("route", &[]),
         ("status", &[]),
     ],
