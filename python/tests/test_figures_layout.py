@@ -237,8 +237,8 @@ def test_distributions_that_lie_on_each_other_are_all_seen(
         figure, _ = drawn(two, kind="cdf", **({} if columns is None else {"columns": columns}))
         for axis in figure.axes:
             lines = [np.column_stack(line.get_data()) for line in axis.get_lines()]
-            at = [{tuple(xy[k]) for k in line.get_markevery()} for line, xy in
-                  zip(axis.get_lines(), lines, strict=True)]  # fmt: skip
+            every: list[Any] = [line.get_markevery() for line in axis.get_lines()]
+            at = [{tuple(xy[k]) for k in n} for n, xy in zip(every, lines, strict=True)]
             assert len(at) == 2 and all(len(points) == 4 for points in at)
             assert not at[0] & at[1], "no shape hides another's"
             for xy in lines:
@@ -277,8 +277,9 @@ def test_a_level_looks_the_same_whichever_others_are_shown(two: wifu.Results, ki
     def colours(*protocols: str) -> set[str]:
         figure, _ = drawn(two, kind=kind, where={"protocol": list(protocols)}, by="protocol")
         axis = figure.axes[0]
-        faces = [c.get_facecolor()[0][:3] for c in axis.collections if len(c.get_facecolor())]
-        faces += [p.get_facecolor()[:3] for p in axis.patches]
+        found: list[Any] = [c.get_facecolor() for c in axis.collections]
+        faces = [mcolors.to_rgb(face[0]) for face in found if len(face)]
+        faces += [mcolors.to_rgb(p.get_facecolor()) for p in axis.patches]
         faces += [mcolors.to_rgb(line.get_color()) for line in axis.get_lines()]
         return {mcolors.to_hex(face) for face in faces}
 

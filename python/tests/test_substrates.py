@@ -780,7 +780,7 @@ def test_substrates_side_by_side(
         figure.draw_without_rendering()
     assert len(figure.axes) == (1 if columns is None else 2)
     assert figure.get_figwidth() == 3.5 if columns else figure.get_figwidth() <= 13
-    bars = [p for axis in figure.axes for p in axis.patches]
+    bars: list[Any] = [p for axis in figure.axes for p in axis.patches]
     assert len(bars) == 4 and all(p.get_height() > 0 for p in bars)
     assert [t.get_text() for a in figure.axes for t in a.texts] == ["0"] * 28
     for axis in figure.axes:

@@ -110,6 +110,12 @@ fn not_heard(part: &str, name: &str) -> String {
 /// Octets in examples.
 const SEGMENT: u32 = 1000;
 
+const TRIP: RttSample = RttSample {
+    rtt: Span::MILLI,
+    data_bytes: SEGMENT,
+    ack_bytes: 40,
+};
+
 /// A signal of each kind, by [`Signal::index`].
 fn example(index: usize) -> Signal {
     let sent = Sent {
@@ -121,11 +127,6 @@ fn example(index: usize) -> Signal {
         late: Span::ZERO,
     };
     let (flight, cause) = (2 * SEGMENT, Cause::DupAcks);
-    let rtt = RttSample {
-        rtt: Span::MILLI,
-        data_bytes: SEGMENT,
-        ack_bytes: 40,
-    };
     let plain = [
         Signal::Connect,
         Signal::Listen,
@@ -170,7 +171,7 @@ fn example(index: usize) -> Signal {
             repeat: false,
         }),
         Signal::Recovered { flight },
-        Signal::Rtt(rtt),
+        Signal::Rtt(TRIP),
         Signal::Congested(Congested {
             flight,
             cause,

@@ -310,7 +310,7 @@ fn a_lane_is_told_of_what_left_too_late_and_of_nothing_else() {
         assert_eq!(EXPIRED.take(), told, "{slow}");
         assert_eq!(rig.world.lost, vec![Lost::Late; told.len()]);
         assert_eq!(rig.node.heeded().late, told.len() as u64);
-        // It keeps the first until it knows what became of it; 2 and 4 are worth something for ever.
+        // It keeps the first until it knows what became of it; 2 and 4 never expire.
         assert_eq!(rig.world.sent.len(), if slow { 2 } else { 1 });
     }
 }

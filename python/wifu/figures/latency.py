@@ -121,7 +121,7 @@ def _mark(line: Line2D, n: int, count: int, span: tuple[float, float]) -> Line2D
     """
     times, y = (np.asarray(values, dtype=float) for values in line.get_data())
     points, look = style.marked(times, y, n, count, span), style.shape(n)
-    axis = line.axes
+    axis: Any = line.axes
     assert axis is not None, "a line that was drawn"
     axis.plot(times[points], y[points], ls="", color=line.get_color(), zorder=4, **look)
     shown = Line2D([], [], color=line.get_color(), lw=line.get_linewidth(), **look)

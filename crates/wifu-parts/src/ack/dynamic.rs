@@ -9,10 +9,10 @@
 //! sender is unchanged. For batches see `every`.
 //!
 //! What is out of order, comes twice or fills a hole is acknowledged at once (RFC 5681 4.2), though
-//! the public code delays that too: `da_delay_dupacks`. But what asks for an answer (a keep-alive, a
-//! probe of a shut window, all that came before) has it at once (RFC 9293 3.8.4). A sender whose
-//! window is smaller than `d` segments, as after a timeout, waits for the timer in every round trip:
-//! so the paper.
+//! the public code delays that too: `da_delay_dupacks`. But what asks for an answer (a keep-alive,
+//! a probe of a shut window, all that came before) has it at once (RFC 9293 3.8.4). A sender whose
+//! window is smaller than `d` segments, as after a timeout, waits for the timer in every round
+//! trip: so the paper.
 
 use wifu_engine::kit::{AckRule, Acking, Held};
 use wifu_engine::signal::Arrived;

@@ -13,7 +13,7 @@
 //! and that it sets the window the abstracts say; the equation is from memory, not from the text.
 //!
 //! Simplified, because no node tells of its queue here: the price is made of the delay that the
-//! queue causes, gain times (round trip - smallest round trip) less `clamp_spare`, which is the same
+//! queue causes, gain times (round trip - smallest round trip) less `clamp_spare`, which is as much
 //! where the queue drains at the rate of the link. So a flow keeps tau segments queued, like Vegas
 //! or FAST at the receiver, and unlike CLAMP it needs the smallest round trip of the path, which a
 //! new route may raise for good. The window moves once per round trip, by half of what the equation

@@ -126,7 +126,7 @@ impl Run {
             return; // a connection opens once
         }
         self.opened |= first;
-        let Some(signal) = plausible(name, &self.bench, rng) else {
+        let Some(signal) = plausible(name, &self.bench.board, rng) else {
             return;
         };
         let said = self.bench.signal(signal);
@@ -139,7 +139,7 @@ impl Run {
         if self.heard.contains(&name) {
             return;
         }
-        let Some(signal) = plausible(name, &self.bench, rng) else {
+        let Some(signal) = plausible(name, &self.bench.board, rng) else {
             return;
         };
         let state = |bench: &Bench| {
@@ -287,8 +287,7 @@ const FLAGS: [Flags; 4] = [Flags(0), Flags::FIN, Flags::SYN, Flags::RST];
 const LIMITS: [Limit; 4] = [Limit::Window, Limit::Source, Limit::Peer, Limit::Pace];
 
 /// A signal of that name as it could come now; `None` for names of other parts.
-fn plausible(name: &str, bench: &Bench, rng: &mut Rng) -> Option<Signal> {
-    let b = &bench.board;
+fn plausible(name: &str, b: &wifu_engine::Board, rng: &mut Rng) -> Option<Signal> {
     let flight = b.tx.max.since(b.tx.una).min(1 << 20);
     let mut below = |n: u32| rng.below(u64::from(n.max(1))) as u32;
     Some(match name {
