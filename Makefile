@@ -43,6 +43,12 @@ demo: build python ## unmodified programs over each TCP; the TCPs over a simulat
 	$(AS_ROOT) env WIFU_BIN=$(TARGET_DIR)/release/wifu .venv/bin/wifu-lab run experiments/demo-emu \
 		--out out/demo-emu --on sim,emu
 
+.PHONY: reproduce
+reproduce: build python ## the experiments of two papers in short, with their claims (whole: wifu-lab reproduce --help)
+	rm -rf out/reproduce/tcp-ap-quick out/reproduce/wifu-quick
+	.venv/bin/wifu-lab reproduce tcp-ap --quick
+	WIFU_BIN=$(TARGET_DIR)/release/wifu .venv/bin/wifu-lab reproduce wifu --quick
+
 .PHONY: bench
 bench: build ## speed beside the kernel's TCP; tables to the screen and to out/bench
 	@scripts/setup.sh bench

@@ -1,49 +1,31 @@
 """Claims of published papers against what was measured.
 
 A check passes if its point estimate lies where it must; a HARD one also needs its one-sided 90 %
-bootstrap bound there. SOFT is judged by the estimate alone, INFO is reported and not judged, HW
-means something only on real hardware. If both sides of a HARD comparison are the same number in
+bound there, and is OPEN without it. An estimate elsewhere is a FAIL, whatever its interval reaches:
+to PASS needs the estimate. SOFT is judged by the estimate alone, INFO is reported and not judged,
+HW means something only on real hardware. If both sides of a HARD comparison are the same number in
 every run, it is identical, which counts for nothing: there was nothing to compare.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from wifu import cutoff, stats
+from wifu import cutoff
 from wifu.api import Results
 from wifu.errors import LabError
-from wifu.metrics import metric_of, sliding
+from wifu.measures import MEASURES, Measured, gains
 from wifu.provenance import code_version
-from wifu.published import Check, Claim
+from wifu.published import Check, Claim, how_to_measure
 from wifu.store import Store
 from wifu.variants import SUBSTRATES
 
 PASS, FAIL, OPEN, INFO, NOT_MEASURED = "PASS", "FAIL", "OPEN", "INFO", "not measured"
 IDENTICAL = "identical"
-BOUND_LEVEL = 0.90
-STATISTICS: dict[str, stats.Statistic] = {"mean": np.mean, "median": np.median}
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What came out for a check: estimate, 95 % interval, one-sided bounds."""
-
-    estimate: float
-    low: float = math.nan
-    high: float = math.nan
-    lower_bound: float = math.nan
-    upper_bound: float = math.nan
-    n: int = 1
-    exact: bool = False
-    text: str = ""
-    identical: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,9 +40,15 @@ class Finding:
     """How many transfers of the runs behind it the end of their run cut off, in words."""
 
     @property
+    def absent(self) -> bool:
+        """Whether it is of a plan of its own, for information, that has no results."""
+        return bool(self.check.plan) and self.check.type == "INFO" and self.measured is None
+
+    @property
     def notes(self) -> str:
         """What is said beside the verdict."""
-        return "; ".join(filter(None, (self.why, self.unfinished)))
+        note = self.measured.note if self.measured else ""
+        return "; ".join(filter(None, (self.why, note, self.unfinished)))
 
 
 @dataclass(frozen=True)
@@ -73,6 +61,16 @@ class Verdict:
     folder: str = ""
     why: str = ""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> tuple[Finding, ...]:
+        """The findings without those that stand beside the claim and have no results."""
+        return tuple(f for f in self.findings if not f.absent)
+
+    @property
+    def absent(self) -> str:
+        """What to run for what stands beside the claim and has no results; nothing if all has."""
+        return "; ".join(dict.fromkeys(f.why for f in self.findings if f.absent))
 
     def to_json(self) -> dict[str, Any]:
         """The same as a tree of JSON."""
@@ -113,6 +111,7 @@ def _measured_json(found: Measured) -> dict[str, Any]:
         "n": found.n,
         "exact": found.exact,
         "identical": found.identical,
+        "note": found.note,
     }
 
 
@@ -149,14 +148,22 @@ def code_warnings(results: Results) -> tuple[str, ...]:
     return tuple(out)
 
 
-def judge(claim: Claim, results: Results | None, warnings: tuple[str, ...] = ()) -> Verdict:
-    """A claim against results of its plan; `warnings` are handed on."""
+def judge(
+    claim: Claim,
+    results: Results | None,
+    warnings: tuple[str, ...] = (),
+    others: Mapping[str, Results | None] | None = None,
+) -> Verdict:
+    """A claim against results of its plan, and of `others` by name where a check asks for them;
+    `warnings` are handed on.
+    """
     if results is None:
-        why = f"run experiments/{claim.plan}"
+        why = how_to_measure(claim.plan)
         if claim.type == "HW":
             why += "; real time only, for it is about machines"
         return Verdict(claim, NOT_MEASURED, why=why)
-    findings = tuple(_find(check, results) for check in claim.checks)
+    every = {**(others or {}), claim.plan: results}
+    findings = tuple(_find(check, results, every) for check in claim.checks)
     verdicts = [f.verdict for f in findings if f.check.type != INFO]
     if not verdicts:
         overall = INFO
@@ -176,13 +183,15 @@ def judge_all(
     claims: Sequence[Claim], roots: Sequence[Path], substrate: str = "sim"
 ) -> list[Verdict]:
     """Claims against the newest results of a substrate below the roots."""
-    loaded: dict[str, tuple[Results | None, tuple[str, ...]]] = {}
-    for claim in claims:
-        if claim.plan not in loaded:
-            folder = find_results(claim.plan, roots, substrate)
-            found = Results(folder) if folder else None
-            loaded[claim.plan] = found, code_warnings(found) if found else ()
-    return [judge(c, *loaded[c.plan]) for c in claims]
+    loaded: dict[str, Results | None] = {}
+    for plan in dict.fromkeys(p for c in claims for p in c.plans):
+        folder = find_results(plan, roots, substrate)
+        loaded[plan] = Results(folder) if folder else None
+    warned = {p: code_warnings(found) if found else () for p, found in loaded.items()}
+    return [
+        judge(c, loaded[c.plan], tuple(w for p in c.plans for w in warned[p]), loaded)
+        for c in claims
+    ]
 
 
 Elsewhere = Mapping[str, Verdict]
@@ -205,20 +214,36 @@ def worst(verdicts: Iterable[str]) -> str:
     return next(v for v in (FAIL, OPEN, PASS, IDENTICAL, INFO, NOT_MEASURED) if v in found)
 
 
-def _find(check: Check, results: Results) -> Finding:
+def _find(check: Check, results: Results, every: Mapping[str, Results | None]) -> Finding:
     try:
-        found = MEASURES[check.kind](results, check.given)
+        if check.kind == "gains":
+            found = gains(every, check.given)
+        else:
+            found = MEASURES[check.kind](_results_of(check, results, every), check.given)
     except LabError as e:
         return Finding(check, None, NOT_MEASURED, str(e))
     if not math.isfinite(found.estimate):
         return Finding(check, None, NOT_MEASURED, "no run counts")
     verdict, why = _judged(check, found)
-    return Finding(check, found, verdict, why, _unfinished(check, results))
+    own = every.get(check.plan) or results
+    return Finding(check, found, verdict, why, _unfinished(check, own))
+
+
+def _results_of(check: Check, results: Results, every: Mapping[str, Results | None]) -> Results:
+    """Those of the claim's plan, or of the one that the check names."""
+    found = every.get(check.plan) if check.plan else results
+    if found is None:
+        raise LabError(how_to_measure(check.plan))
+    return found
 
 
 def _unfinished(check: Check, results: Results) -> str:
     given = check.given
-    cells = {c.name: c for k in ("of", "over") if k in given for c in results.cells(given[k])}
+    if check.kind == "gains":
+        return ""
+    along = {given["axis"]: list(given["levels"])} if check.kind == "along" else {}
+    sides = [{**along, **given[k]} for k in ("of", "over") if k in given]
+    cells = {c.name: c for where in sides for c in results.cells(where)}
     return cutoff.unfinished(results, list(cells.values()), given.get("metric", ""))
 
 
@@ -228,7 +253,9 @@ def _judged(check: Check, found: Measured) -> tuple[str, str]:
         where = [] if inside else ["outside"]
         return INFO, ", ".join(where + ["identical"] * found.identical)
     if not inside:
-        return FAIL, "estimate outside"
+        reaches = check.low <= found.high and found.low <= check.high
+        more = ", its interval reaches in: more runs would tell" if reaches else ""
+        return FAIL, f"estimate outside{more}"
     if found.identical:
         why = f"identical in {'all ' if found.n > 1 else ''}{found.n} run{'s'[: found.n > 1]}"
         return (IDENTICAL if check.type == "HARD" else PASS), why
@@ -245,152 +272,3 @@ def _judged(check: Check, found: Measured) -> tuple[str, str]:
         if (word == "lower" and bound < limit) or (word == "upper" and bound > limit):
             return OPEN, f"{word} 90 % bound {bound:.4g} is outside"
     return PASS, ""
-
-
-# What can be measured ---------------------------------------------------------------------------
-
-
-def _statistic(given: Mapping[str, Any]) -> stats.Statistic:
-    return STATISTICS[given.get("statistic", "mean")]
-
-
-def _samples(results: Results, given: Mapping[str, Any]) -> tuple[stats.Floats, bool]:
-    sample = results.sample(given["metric"], given["of"]).to_numpy(float)
-    sample = stats.clean(sample) / metric_of(given["metric"]).scale
-    if sample.size == 0:
-        raise LabError(f"no run of {_words(given['of'])} counts")
-    return sample, results.plan.deterministic
-
-
-def _words(where: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k} {v}" for k, v in where.items()) or "the plan"
-
-
-def _value(results: Results, given: Mapping[str, Any]) -> Measured:
-    x, exact = _samples(results, given)
-    statistic = _statistic(given)
-    if exact:
-        return Measured(float(statistic(x)), n=1, exact=True)
-    both = stats.bootstrap_interval(x, statistic)
-    return Measured(
-        both.estimate,
-        both.low,
-        both.high,
-        stats.bound(x, statistic, "lower", BOUND_LEVEL),
-        stats.bound(x, statistic, "upper", BOUND_LEVEL),
-        int(x.size),
-    )
-
-
-def _ratio(results: Results, given: Mapping[str, Any]) -> Measured:
-    x, y = results.pairs(given["metric"], given["of"], given["over"])
-    if x.size == 0:
-        raise LabError(f"no runs in common of {_words(given['of'])} and {_words(given['over'])}")
-    statistic, same = _statistic(given), _identical(x, y)
-    if results.plan.deterministic:
-        ratio = float(x[0] / y[0]) if y[0] else math.nan
-        return Measured(ratio, n=1, exact=True, identical=same)
-    both = stats.ratio_interval(x, y, statistic)
-    return Measured(
-        both.estimate,
-        both.low,
-        both.high,
-        stats.ratio_bound(x, y, statistic, "lower", BOUND_LEVEL),
-        stats.ratio_bound(x, y, statistic, "upper", BOUND_LEVEL),
-        both.n,
-        identical=same,
-    )
-
-
-def _identical(x: stats.Floats, y: stats.Floats) -> bool:
-    """Whether every run gave the same number on both sides: then nothing of it varies, and an
-    interval of their ratio or difference is a point however many runs there are.
-    """
-    return bool(np.array_equal(x, y))
-
-
-def _difference(results: Results, given: Mapping[str, Any]) -> Measured:
-    x, y = results.pairs(given["metric"], given["of"], given["over"])
-    scale = metric_of(given["metric"]).scale
-    statistic, same = _statistic(given), _identical(x, y)
-    if x.size == 0:
-        raise LabError(f"no runs in common of {_words(given['of'])} and {_words(given['over'])}")
-    estimate = float(statistic(x) - statistic(y)) / scale
-    if results.plan.deterministic:
-        return Measured(estimate, n=1, exact=True, identical=same)
-    low, high = stats.difference_interval(x / scale, y / scale, statistic)
-    lower, upper = (
-        stats.difference_bound(x / scale, y / scale, statistic, side, BOUND_LEVEL)
-        for side in ("lower", "upper")
-    )
-    return Measured(estimate, low, high, lower, upper, int(x.size), identical=same)
-
-
-def _trace(results: Results, given: Mapping[str, Any]) -> Measured:
-    """1 if a trace of `wifu mock` sends the segments of the reference in its order, from the first
-    that is retransmitted on, cuts the window as stated, and does so on the third duplicate.
-    """
-    (cell,) = results.cells(given["of"])
-    rows = results.outcome(cell, 1)["trace"]
-    mss = max(r["len"] for r in rows if r["event"] == "send")
-    sends = [r for r in rows if r["event"] == "send" and r["seq_index"] is not None]
-    order = [r["seq_index"] for r in sends]
-    reference = list(given["order"])
-    first = next((i for i, r in enumerate(sends) if r["retransmission"]), None)
-    if first is None:
-        return Measured(0.0, exact=True, text="nothing was retransmitted")
-    faults = []
-    start = order.index(reference[0])
-    if order[:start] != list(range(start)):
-        faults.append("an unexpected order before the loss")
-    if order[start : start + len(reference)] != reference:
-        faults.append(f"order {order[start : start + len(reference)]}")
-    again = sends[first]
-    if again["cwnd"] != mss * given["cwnd"]:
-        faults.append(f"cwnd {again['cwnd'] / mss:g} segments")
-    if again["ssthresh"] != mss * given["ssthresh"]:
-        faults.append(f"ssthresh {again['ssthresh'] / mss:g} segments")
-    before = rows[: rows.index(again)]
-    asked = sum(r["event"] == "ack" and r["seq_index"] == again["seq_index"] for r in before)
-    if asked != 4 or again["reason"] != "dupack":
-        faults.append(f"retransmitted for {again['reason']} after {asked - 1} duplicates")
-    text = "; ".join(faults) or (
-        f"{len(reference)} segments in the reference's order, cwnd {given['cwnd']:g} MSS, "
-        f"ssthresh {given['ssthresh']:g} MSS, on the 3rd duplicate"
-    )
-    return Measured(0.0 if faults else 1.0, exact=True, text=text)
-
-
-def _curve(
-    results: Results, where: Mapping[str, Any], window: float, step: float, end: float
-) -> Any:
-    (cell,) = results.cells(where)
-    curves = []
-    for run in sorted(results.plan.series_runs):
-        series = results.series(cell, run)
-        for name in sorted(n for n in series if n.endswith(".delivered")):
-            data = series[name]
-            times, octets = data.index.to_numpy(float), data.to_numpy(float)
-            rates = sliding(times, octets, window, step, end=end)[1]
-            curves.append(rates)
-    if not curves:
-        raise LabError(f"no series of {cell.name}")
-    return np.mean(curves, axis=0)
-
-
-def _correlation(results: Results, given: Mapping[str, Any]) -> Measured:
-    """Pearson correlation of the mean instantaneous goodput per flow, over time."""
-    window, step, end = given["window"], given["step"], given["until"]
-    one = _curve(results, given["of"], window, step, end)
-    two = _curve(results, given["over"], window, step, end)
-    runs = len(results.plan.series_runs)
-    return Measured(float(np.corrcoef(one, two)[0, 1]), n=runs, exact=results.plan.deterministic)
-
-
-MEASURES: dict[str, Callable[[Results, Mapping[str, Any]], Measured]] = {
-    "value": _value,
-    "ratio": _ratio,
-    "difference": _difference,
-    "trace": _trace,
-    "correlation": _correlation,
-}

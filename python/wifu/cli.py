@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,22 +14,22 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from wifu import alike, cells, published, values
+from wifu import alike, cells, conduct, published, values
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu import plan as plans
+from wifu import reproduce as reproducing
 from wifu.api import Results
-from wifu.campaign import Campaign, Executor, Summary, check_scenarios, prepare
+from wifu.campaign import Campaign, Summary, check_scenarios, prepare
 from wifu.errors import LabError, nearest
 from wifu.figures import ENDS, check_figure, draw
 from wifu.kinds import KINDS
 from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
-from wifu.program import find_program
 from wifu.report import write
 from wifu.rerun import again
-from wifu.screen import Screen, dry, err, print_claims, print_divergence, screen, tell
-from wifu.store import Store, write_whole
+from wifu.screen import dry, err, print_claims, print_divergence, screen, tell
+from wifu.store import Store
 from wifu.variants import SUBSTRATES, substrates
 
 OK, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -49,6 +47,7 @@ A [b]plan[/b] (TOML) says what one run is, what is varied, and how often it is r
   [dim]wifu-lab run experiments/demo -m radio.rate=6M,24M[/dim]    add an axis
   [dim]wifu-lab resume out/lab/demo[/dim]                          go on after Ctrl-C
   [dim]wifu-lab claims WIFU-II AP-T3[/dim]                         published, measured, verdict
+  [dim]wifu-lab reproduce tcp-ap --quick[/dim]                     all experiments of a paper
   [dim]wifu-lab rerun out/lab/demo[/dim]                           does the same come out again?
 
 Exit status: 0 all well; 1 runs failed or differ, or a claim failed; 2 wrong plan or usage;
@@ -111,19 +110,6 @@ def main() -> None:
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
-
-
-def _executor(kind: str, jobs: int) -> Executor | None:
-    if kind == "threads":
-        return None
-    if kind != "processes":
-        raise LabError(f"no executor is called {kind}; {nearest(kind, ['threads', 'processes'])}")
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(jobs, context, _deaf_to_interrupts)
-
-
-def _deaf_to_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @app.command()
@@ -236,7 +222,7 @@ def _campaigns(
     """Run a plan on one substrate after the other: never two at once."""
     told: list[dict[str, Any]] = []
     for plan, own, do in work:
-        summary = _campaign(plan, own, jobs, executor, as_json, do)
+        summary = conduct.campaign(plan, own, jobs, executor, as_json, do)
         told.append(
             {
                 "results": str(own.folder),
@@ -270,7 +256,7 @@ def _campaigns(
         if not no_report:
             if not as_json:
                 err.print(f"figures and report of {own.folder} ...", highlight=False)
-            row["report"] = str(_report(own.folder))
+            row["report"] = str(conduct.report(own.folder))
     if as_json:
         print(json.dumps(_one_or_all(told)))
     else:
@@ -286,47 +272,6 @@ def _campaigns(
 
 def _one_or_all(told: list[dict[str, Any]]) -> dict[str, Any]:
     return told[0] if len(told) == 1 else {"substrates": told}
-
-
-def _campaign(
-    plan: Plan,
-    store: Store,
-    jobs: int | None,
-    executor: str,
-    as_json: bool,
-    do: Callable[[Campaign], Summary],
-) -> Summary:
-    workers = jobs or os.cpu_count() or 1
-    shown = Screen(quiet=as_json)
-    real = plan.substrate != "sim"
-    if real and not as_json:
-        by = "" if plan.settings.get("hosts") else f", by {find_program()}"
-        err.print(f"on {plan.substrate}, one run at a time{by}", highlight=False)
-    campaign = Campaign(
-        plan,
-        store,
-        executor=None if real else _executor(executor, workers),
-        workers=workers,
-        progress=shown,
-    )
-    try:
-        return do(campaign)
-    finally:
-        shown.close()
-
-
-def _report(folder: Path) -> Path:
-    results = Results(folder)
-    _compared(results)
-    return write(results)
-
-
-def _compared(results: Results) -> None:
-    """Write `comparison.json`: the tables of comparisons, if cells are compared."""
-    found = results.comparison()
-    if found["tables"]:
-        text = json.dumps(found, indent=1) + "\n"
-        write_whole(results.folder / "comparison.json", text.encode())
 
 
 @app.command()
@@ -370,7 +315,7 @@ def report(
     for own in every if every and out is None else [store.found()]:
         own.write_tables(own.plan())
         results = Results(own.folder)
-        _compared(results)
+        conduct.compared(results)
         screen.print(str(write(results, out, columns=columns)), highlight=False)
 
 
@@ -542,7 +487,8 @@ def claims(
     ids: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ID]...", help="WIFU-II, AP-T3, WIFU-F4.1 ...; all if none is named."
+            metavar="[ID]...",
+            help="WIFU-II, AP-T3, WIFU-F6 (a, b and c), AP (all of a paper); all if none is named.",
         ),
     ] = None,
     results: Annotated[
@@ -564,6 +510,78 @@ def claims(
         print_claims(verdicts, elsewhere)
     every = [*verdicts, *(v for others in elsewhere for v in others.values())]
     if any(v.verdict == claiming.FAIL for v in every):
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="tcp-ap or wifu.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few and short runs: does all of it run? In minutes.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Folder (out/reproduce/PAPER, with --quick PAPER-quick)."),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", help="These experiments: x-t2 or x-t4,x-t5.")
+    ] = None,
+    on: Annotated[
+        str,
+        typer.Option("--on", help="Substrates: sim, or also emu and live, in real time, as root."),
+    ] = "sim",
+    jobs: Jobs = None,
+    executor: Engine = "threads",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the experiments; run nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Run all experiments of a paper; the table of its claims and the figures at the end.
+
+    [b]tcp-ap[/b]  ElRakabawy and Lindemann, A Practical Adaptive Pacing Scheme for TCP (2011)
+    [b]wifu[/b]    Buck, Lee, Lundrigan and Zappala, WiFu: A Composable Toolkit (2012)
+
+    The whole takes hours to days of processor time; what each experiment took is told. Ctrl-C ends
+    it and leaves what is done: the same command goes on from there. --only takes one experiment.
+
+      [dim]wifu-lab reproduce tcp-ap --dry-run[/dim]        what there is, and how many runs
+      [dim]wifu-lab reproduce tcp-ap --quick[/dim]          does it run here?
+      [dim]wifu-lab reproduce wifu --only x-w7[/dim]        Figure 7 alone
+      [dim]wifu-lab claims AP -r out/reproduce/tcp-ap[/dim] its claims, with all checks
+
+    The folder gets results and a report for each experiment, index.html (claims and figures),
+    claims.md, and reproduce.json, which --json prints. The book has a page for each paper
+    (Reproduction). Exit status 1: runs failed, or without --quick a claim did.
+    """
+    known = published.papers()
+    if paper not in known:
+        raise LabError(f"no paper is called {paper}; {nearest(paper, known)}")
+    folder = out or Path("out/reproduce") / (f"{paper}-quick" if quick else paper)
+    chosen = only.split(",") if only else []
+    doing = reproducing.Reproduction(
+        known[paper], folder, quick, tuple(substrates(on.split(","))), jobs, executor, as_json,
+        chosen,
+    )  # fmt: skip
+    if dry_run:
+        told = doing.listed()
+        if as_json:
+            print(json.dumps(told))
+        else:
+            reproducing.show_listed(told)
+        return
+    state = doing.run()
+    if state == "interrupted":
+        err.print(f"interrupted; go on with: {doing.again(out)}", highlight=False)
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
+    told = doing.finish()
+    if as_json:
+        print(json.dumps(told))
+    lost = any(
+        c["verdict"] == claiming.FAIL for v in told["claims"] for c in (v, *v["on"].values())
+    )
+    if state == "failed" or (lost and not quick):
         raise typer.Exit(FAILED)
 
 

@@ -323,6 +323,11 @@ def _lowest(outcome: Outcome, rates: Floats) -> float:
     return float(np.min(rates)) if rates.size else float("nan")
 
 
+def _weakest(outcome: Outcome, rates: Floats) -> float:
+    total = float(np.sum(rates))
+    return float(np.min(rates)) / total if total > 0 else float("nan")
+
+
 def _overflows(outcome: Outcome, rates: Floats) -> float:
     if "core" not in outcome:
         raise MissingError("nothing is said of WiFu Core")
@@ -342,6 +347,7 @@ RUN_METRICS: dict[str, Metric] = {
         "sum of the flows' goodputs", "Mb/s", 1e6, "more", lambda o, x: float(np.sum(x))
     ),
     "lowest": Metric("goodput of the weakest flow", "Mb/s", 1e6, "more", _lowest),
+    "weakest": Metric("share of the weakest flow", "%", 0.01, "more", _weakest, most=1.0),
     "jain": Metric("Jain's index", "", 1.0, "more", lambda o, x: jain(x), most=1.0),
     "unfairness": Metric("unfairness (sd / mean)", "", 1.0, "less", lambda o, x: unfairness(x)),
     "utility": Metric(

@@ -96,10 +96,10 @@ def _header(results: Results) -> str:
         ("cells", str(len(plan.cells)), ""),
         ("runs", str(len(results.runs)), ""),
         ("failed", str(failed), "bad" if failed else ""),
-        ("simulated" if plan.substrate == "sim" else "model time", _duration(simulated), ""),
+        ("simulated" if plan.substrate == "sim" else "model time", duration(simulated), ""),
         *([("substrate", plan.substrate, "")] if plan.substrate != "sim" else []),
         *([("stamps", words, "")] if (words := stamps_of(m)) else []),
-        ("run time, summed", _duration(m["run_seconds"]), ""),
+        ("run time, summed", duration(m["run_seconds"]), ""),
         ("seed", str(m["seed"]), ""),
         ("state", m["state"], "" if m["state"] == "complete" else "bad"),
     ]
@@ -112,7 +112,8 @@ def _header(results: Results) -> str:
     )
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time in words."""
     if seconds >= 5400:
         return f"{seconds / 3600:.1f} h"
     if seconds >= 90:
@@ -432,9 +433,9 @@ def _claims(results: Results) -> str:
     # The report of the simulator's results shows all substrates; those of others their own.
     every = _substrates(results)
     out = []
-    for claim in chosen:
+    for one in chosen:
         for substrate, found in every.items():
-            out.append(_claim(claiming.judge(claim, found), substrate if len(every) > 1 else ""))
+            out.append(claim(claiming.judge(one, found), substrate if len(every) > 1 else ""))
     return "".join(out)
 
 
@@ -490,9 +491,10 @@ def _badge(verdict: str) -> str:
     return f"<span class='verdict {css}'>{E(verdict)}</span>"
 
 
-def _claim(v: claiming.Verdict, substrate: str = "") -> str:
+def claim(v: claiming.Verdict, substrate: str = "") -> str:
+    """A claim with its checks, as HTML."""
     rows = []
-    for f in v.findings:
+    for f in v.shown:
         m = f.measured
         interval = ""
         if m is None:
@@ -517,7 +519,9 @@ def _claim(v: claiming.Verdict, substrate: str = "") -> str:
         "<th class='n'>measured</th><th class='n'>95 % interval</th><th>must be</th><th></th></tr>"
         f"</thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
-    note = "".join(f"<p class='note'>{E(text)}</p>" for text in (v.claim.note, v.why) if text)
+    beside = f"Beside it: {v.absent}." if v.absent else ""
+    texts = (v.claim.note, v.why, beside)
+    note = "".join(f"<p class='note'>{E(text)}</p>" for text in texts if text)
     return (
         f"<div class='claim'><p><span class='id'>{E(v.claim.id)}</span>"
         f"{E(substrate)} {_badge(v.verdict)} "

@@ -247,6 +247,8 @@ def print_claims(
             out.print(_beside(v, others))
         elif v.findings:
             screen.print(_findings(v))
+        if v.findings and v.absent:
+            screen.print(f"  [dim]beside it: {escape(v.absent)}[/dim]", highlight=False)
     every = [*verdicts, *(o for others in elsewhere for o in others.values())]
     for warning in dict.fromkeys(w for v in every for w in v.warnings):
         screen.print(f"[yellow]warning:[/yellow] {escape(warning)}", highlight=False)
@@ -281,14 +283,17 @@ def _beside(v: claiming.Verdict, others: claiming.Elsewhere) -> Table:
     table = Table(box=None, pad_edge=True, padding=(0, 1), show_edge=False)
     for name in ("  check", "published", "must be", *every):
         table.add_column(name, header_style="dim")
+    kept = {id(f.check) for o in every.values() for f in o.shown}
     for n, check in enumerate(v.claim.checks):
+        if id(check) not in kept:
+            continue
         row = ["  " + escape(check.name), check.published, wanted(check)]
         for verdict in every.values():
             if not verdict.findings:
                 row.append("[dim]not measured[/dim]")
                 continue
             finding = verdict.findings[n]
-            measured, interval = _measured(finding)
+            measured, interval = in_words(finding)
             inside = f" ({interval})" if interval else ""
             late = f" [dim]{finding.unfinished}[/dim]" if finding.unfinished else ""
             row.append(f"{escape(measured)}{escape(inside)} {_badge(finding.verdict)}{late}")
@@ -304,8 +309,8 @@ def _findings(v: claiming.Verdict) -> Table:
         ("95 % interval", "right"), ("must be", "left"), ("", "left"),
     ):  # fmt: skip
         table.add_column(name, justify=justify, header_style="dim")  # type: ignore[arg-type]
-    for f in v.findings:
-        measured, interval = _measured(f)
+    for f in v.shown:
+        measured, interval = in_words(f)
         style = STYLES.get(f.verdict, "dim")
         why = f" {escape(f.notes)}" if f.notes and f.measured else ""
         table.add_row(
@@ -315,8 +320,8 @@ def _findings(v: claiming.Verdict) -> Table:
     return table
 
 
-def _measured(f: claiming.Finding) -> tuple[str, str]:
-
+def in_words(f: claiming.Finding) -> tuple[str, str]:
+    """What was measured for a check, and its interval."""
     m = f.measured
     if m is None:
         return f.why, ""

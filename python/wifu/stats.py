@@ -10,7 +10,7 @@ value that is exact because nothing in the run is random.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -25,6 +25,8 @@ Statistic = Callable[..., Any]
 RESAMPLES = 4999
 SEED = 20120901
 """Resampling is seeded: the same results give the same intervals."""
+AT_ONCE = 10_000_000
+"""So many numbers are drawn at once."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,37 @@ def difference_bound(
 ) -> float:
     """One-sided bootstrap bound of statistic(one) - statistic(two), drawn in pairs."""
     return _bound(_pairs(one, two), _less(statistic), side, level, True)
+
+
+def drawn_together(
+    arrays: Sequence[Floats], value: Callable[..., Any], level: float = 0.90
+) -> tuple[float, float, float, float]:
+    """95 % interval and one-sided bounds of a value of several rows of runs, where the same runs
+    are drawn of all rows. Percentiles, for what is made of the greatest of something is not smooth.
+    """
+    n = arrays[0].shape[-1]
+    if n < 3 or all(_constant(row) for array in arrays for row in array):
+        return (float("nan"),) * 4
+    drawn = np.random.default_rng(SEED).integers(n, size=(RESAMPLES, n))
+    parts = np.array_split(drawn, max(1, n * arrays[0].shape[0] * RESAMPLES // AT_ONCE))
+    values = clean(np.concatenate([value(*(a[:, part] for a in arrays)) for part in parts]))
+    if values.size == 0:
+        return (float("nan"),) * 4
+    shares = [2.5, 97.5, 100 * (1 - level), 100 * level]
+    low, high, lower, upper = np.percentile(values, shares, method="inverted_cdf")
+    return float(low), float(high), float(lower), float(upper)
+
+
+def share_interval(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Exact interval of a share, k of n (Clopper and Pearson)."""
+    found = _scipy().binomtest(k, n).proportion_ci(level, method="exact")
+    return float(found.low), float(found.high)
+
+
+def share_bound(k: int, n: int, side: Side, level: float = 0.90) -> float:
+    """Exact one-sided bound of a share, k of n."""
+    found = share_interval(k, n, 2 * level - 1)
+    return found[0] if side == "lower" else found[1]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ use core::num::NonZeroU8;
 use wifu_wire::{Neighbour, Rate, Span, Time};
 
 /// Parameters that a part using [`Adaptive`] declares.
-pub const ADAPTIVE_PARAMS: [ParamSpec; 4] = [
+pub const ADAPTIVE_PARAMS: [ParamSpec; 5] = [
     ParamSpec::real(
         "alpha",
         0.7,
@@ -33,6 +33,13 @@ pub const ADAPTIVE_PARAMS: [ParamSpec; 4] = [
         "How variation is measured, in means: the standard deviation of the sample (equation 1) or \
          of the population (WiFu's code) of round trips, or the mean absolute deviation of the \
          delays that are made of them (TCP-AP's ns-2 agent).",
+    ),
+    ParamSpec::optional_real(
+        "cov_fixed",
+        0.0,
+        100.0,
+        "The variation, in means, whatever round trips do: 1 + 2 cov is the same always, so that \
+         what it is good for can be measured; auto: it is measured.",
     ),
     ParamSpec::text(
         "retransmissions",
@@ -123,6 +130,7 @@ pub struct Trip {
 pub struct Adaptive {
     history: History,
     spread: Spread,
+    fixed: Option<f64>,
     behind: bool,
     /// Of some hops, s.
     delay: Ewma,
@@ -146,6 +154,7 @@ impl Adaptive {
                 "mean-abs-dev" => Spread::MeanAbsolute,
                 _ => Spread::Sample,
             },
+            fixed: p.optional_real("cov_fixed"),
             behind: p.text("retransmissions") == "behind-window",
             delay: Ewma::new(p.real("alpha")),
             variation: 0.0,
@@ -195,7 +204,8 @@ impl Adaptive {
         let of_delays = self.spread == Spread::MeanAbsolute;
         self.history.push(if of_delays { delay } else { rtt });
         let delay = self.delay.add(delay);
-        self.variation = self.history.variation(self.spread);
+        let measured = || self.history.variation(self.spread);
+        self.variation = self.fixed.unwrap_or_else(measured);
         let gap = delay * (1.0 + 2.0 * self.variation);
         self.pace.set_gap(Span::from_secs_f64(gap));
     }
@@ -314,6 +324,15 @@ mod tests {
         assert!(near(of("mean-abs-dev", &still), 0.0), "delays did not vary");
         let half = |rtt: f64| rtt / 2.0;
         assert!(near(of("mean-abs-dev", &half), 15.6 / 5.0 / 33.6));
+    }
+
+    #[test]
+    fn a_variation_that_is_fixed_stretches_the_interval_whatever_round_trips_do() {
+        let mut a = adaptive(&[("cov_fixed", Value::OptReal(Some(0.25)))]);
+        for rtt in RTTS {
+            a.add(rtt, 0.010);
+            assert!(near(a.variation(), 0.25) && near(a.interval(), 0.015));
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub static AP05: Descriptor = Descriptor {
         ADAPTIVE_PARAMS[1],
         ADAPTIVE_PARAMS[2],
         ADAPTIVE_PARAMS[3],
+        ADAPTIVE_PARAMS[4],
         ParamSpec::int(
             "nf",
             4,

@@ -39,6 +39,8 @@ pub static AP11: Descriptor = Descriptor {
         "interval_s",
         "oid_s",
         "t_q_s",
+        "t_lld_s",
+        "t_lla_s",
         "cov",
         "h_cs",
         "hop_rtt_s",
@@ -151,8 +153,8 @@ const OWN: [ParamSpec; 8] = [
     ),
 ];
 
-const PARAMS: [ParamSpec; 22] = {
-    let mut all = [OWN[0]; 22];
+const PARAMS: [ParamSpec; 23] = {
+    let mut all = [OWN[0]; 23];
     let parts: [&[ParamSpec]; 3] = [&ADAPTIVE_PARAMS, &OWN, &range::PARAMS];
     let (mut at, mut i) = (0, 0);
     while i < parts.len() {
@@ -283,6 +285,7 @@ struct Ap11 {
 /// Of the latest sample, for those who watch.
 struct Seen {
     queueing: f64,
+    link: (f64, f64),
     hop_rtt: f64,
     range: f64,
     loss: f64,
@@ -313,6 +316,7 @@ impl Ap11 {
             next_hop: None,
             seen: Seen {
                 queueing: UNKNOWN,
+                link: (UNKNOWN, UNKNOWN),
                 hop_rtt: UNKNOWN,
                 range: UNKNOWN,
                 loss: UNKNOWN,
@@ -348,6 +352,7 @@ impl Ap11 {
         self.adaptive.add(trip.rtt, delay);
         self.seen = Seen {
             queueing,
+            link: ll,
             hop_rtt: trip.rtt / f64::from(h),
             range: f64::from(range),
             loss: self.sense.loss(board.site.tx_power_dbm).unwrap_or(UNKNOWN),
@@ -391,6 +396,8 @@ impl Component for Ap11 {
         probe("interval_s", self.adaptive.interval());
         probe("oid_s", self.adaptive.delay());
         probe("t_q_s", self.seen.queueing);
+        probe("t_lld_s", self.seen.link.0);
+        probe("t_lla_s", self.seen.link.1);
         probe("cov", self.adaptive.variation());
         probe("h_cs", self.seen.range);
         probe("hop_rtt_s", self.seen.hop_rtt);
@@ -578,6 +585,10 @@ mod tests {
         let (queueing, oid) = LAW.delay(&trip(60.0), (4, 3), BANDWIDTH, ll);
         assert_eq!(t.probe("t_q_s"), Some(queueing));
         assert_eq!(t.probe("oid_s"), Some(oid));
+        assert_eq!(
+            (t.probe("t_lld_s"), t.probe("t_lla_s")),
+            (Some(ll.0), Some(ll.1))
+        );
         assert_eq!(t.probe("hop_rtt_s"), Some(0.015));
         assert_eq!(t.board.rate.gap, Some(Span::from_secs_f64(oid)));
     }

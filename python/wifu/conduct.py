@@ -1,0 +1,77 @@
+"""What commands have in common that run campaigns: progress on the screen, figures and reports."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from wifu.api import Results
+from wifu.campaign import Campaign, Executor, Summary
+from wifu.errors import LabError, nearest
+from wifu.plan import Plan
+from wifu.program import find_program
+from wifu.report import write
+from wifu.screen import Screen, err
+from wifu.store import Store, write_whole
+
+
+def executor_of(kind: str, jobs: int) -> Executor | None:
+    """What runs are done by; none for threads, which a campaign makes itself."""
+    if kind == "threads":
+        return None
+    if kind != "processes":
+        raise LabError(f"no executor is called {kind}; {nearest(kind, ['threads', 'processes'])}")
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(jobs, context, _deaf_to_interrupts)
+
+
+def _deaf_to_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def campaign(
+    plan: Plan,
+    store: Store,
+    jobs: int | None,
+    executor: str,
+    as_json: bool,
+    do: Callable[[Campaign], Summary],
+) -> Summary:
+    """Run a plan on one substrate, and show how far it is; `do` starts or resumes it."""
+    workers = jobs or os.cpu_count() or 1
+    shown = Screen(quiet=as_json)
+    real = plan.substrate != "sim"
+    if real and not as_json:
+        by = "" if plan.settings.get("hosts") else f", by {find_program()}"
+        err.print(f"on {plan.substrate}, one run at a time{by}", highlight=False)
+    doing = Campaign(
+        plan,
+        store,
+        executor=None if real else executor_of(executor, workers),
+        workers=workers,
+        progress=shown,
+    )
+    try:
+        return do(doing)
+    finally:
+        shown.close()
+
+
+def report(folder: Path) -> Path:
+    """Draw the figures of results and write their report."""
+    results = Results(folder)
+    compared(results)
+    return write(results)
+
+
+def compared(results: Results) -> None:
+    """Write `comparison.json`: the tables of comparisons, if cells are compared."""
+    found = results.comparison()
+    if found["tables"]:
+        text = json.dumps(found, indent=1) + "\n"
+        write_whole(results.folder / "comparison.json", text.encode())
