@@ -179,7 +179,7 @@ def test_claims_say_of_how_many_unfinished_transfers_they_are(
     assert told.get().count("unfinished") == 2
     print_claims([verdict], [{"emu": verdict}])
     assert capsys.readouterr().out.count("unfinished") == 4
-    assert f"<span class='note'>{one.notes}</span>" in report._claim(verdict)
+    assert f"<span class='note'>{one.notes}</span>" in report.claim(verdict)
 
 
 @pytest.mark.parametrize("kind", ["bars", "lines"])

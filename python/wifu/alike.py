@@ -10,17 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wifu.cells import Cell, Label, Level
 from wifu.plan import Plan
 from wifu.runner import split
+from wifu.stacks import Stack, stack, stacks
 from wifu.values import Value
-
-KERNEL = "kernel:"
-"""What protocols that are the kernel's own begin with."""
 
 ORDER = ("rcv_wnd", "snd_buf", "mss", "max_seg", "ack.", "congestion.", "rtt.", "reliable.")
 """What is named first: what decides goodput most often."""
@@ -34,70 +31,6 @@ UNSET = "not set"
 PROTOCOL = re.compile(r"flow\.[^.]+\.protocol$")
 
 
-@dataclass(frozen=True)
-class Stack:
-    """A protocol with all that it has: the parts by their roles, and `role.parameter`."""
-
-    words: str
-    profile: str
-    values: Mapping[str, str] = field(default_factory=dict)
-    parts: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def kernel(self) -> bool:
-        """Whether it is the kernel's own, of which nobody here knows the parameters."""
-        return self.words.startswith(KERNEL)
-
-
-@lru_cache(maxsize=4096)
-def stack(words: str, compositions: tuple[str, ...] = ()) -> Stack | None:
-    """What a protocol's words mean; none of what has no parameters (`udp`) or means nothing."""
-    from wifu import _native
-
-    if words.startswith(KERNEL):
-        said = dict(w.partition("=")[::2] for w in words.split(",")[1:])
-        return Stack(words, "kernel", said)
-    try:
-        told = json.loads(
-            _native.describe(words, list(compositions)) if compositions else _native.describe(words)
-        )
-    except ValueError:
-        return None
-    values = {p["name"]: p["value"] for p in told["engine"]}
-    parts: dict[str, str] = {}
-    for part in told["parts"]:
-        role = part["role"]
-        parts[role] = f"{parts[role]}, {part['part']}" if role in parts else part["part"]
-        values |= {f"{role}.{p['name']}": p["value"] for p in part["params"]}
-    return Stack(words, told["profile"], values, parts)
-
-
-def stacks(plan: Plan, cell: Cell) -> list[Stack | None]:
-    """What the flows of a cell run over, with what the testbed says of it."""
-    scenario, compositions = split(cell.scenario)
-    if plan.runner == "mock":
-        more = str(scenario.get("set", ""))
-        words = [",".join(w for w in (str(scenario.get("protocol", "")), more) if w)]
-    else:
-        words = [str(flow.get("protocol", "")) for flow in scenario.get("flow", [])]
-        topology = json.dumps(scenario.get("topology", {}), sort_keys=True, default=str)
-        words = [w if w.startswith(KERNEL) else _transport(topology, w) for w in words]
-    return [stack(w, tuple(map(str, compositions))) for w in words]
-
-
-@lru_cache(maxsize=4096)
-def _transport(topology: str, words: str) -> str:
-    """A protocol as it is in a testbed, which may say something of its parameters."""
-    from wifu import _native
-
-    flow = {"from": "n1", "to": "n2", "protocol": words}
-    asked = {"topology": json.loads(topology), "flow": [flow]}
-    try:
-        return str(json.loads(_native.testbed(json.dumps(asked)))["protocols"][0])
-    except ValueError:
-        return words  # what is wrong with the scenario is told where it is checked
-
-
 def profiles(plan: Plan, axis: str) -> dict[str, str]:
     """The profile of each level of an axis, if its levels have different ones, each a single one;
     else nothing.
@@ -105,7 +38,7 @@ def profiles(plan: Plan, axis: str) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for cell in plan.cells:
         own = found.setdefault(str(cell.labels[axis]), set())
-        own |= {s.profile for s in stacks(plan, cell) if s is not None}
+        own |= {s.profile for s in stacks(plan.runner, cell) if s is not None}
     if any(len(p) != 1 for p in found.values()):
         return {}
     single = {label: next(iter(p)) for label, p in found.items()}
@@ -225,7 +158,7 @@ def _difference(
     axis: str, plan: Plan, one: tuple[Level, Cell], two: tuple[Level, Cell]
 ) -> Difference | None:
     scenario = _paths(axis, plan, one[0], two[0])
-    pairs = list(zip(stacks(plan, one[1]), stacks(plan, two[1]), strict=False))
+    pairs = list(zip(stacks(plan.runner, one[1]), stacks(plan.runner, two[1]), strict=False))
     words, profile, kernel, same = ("", ""), ("", ""), False, True
     parameters: dict[str, Pair] = {}
     for a, b in pairs:

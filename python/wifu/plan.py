@@ -27,6 +27,7 @@ from wifu.cells import Axis, Cell, Label, all_cells, digest
 from wifu.errors import PlanError, nearest
 from wifu.metrics import Measure, of_datagrams
 from wifu.overrides import KEYS, apply_override
+from wifu.stacks import stacks
 from wifu.tables import Tables, Until, labels_in
 from wifu.toml import laid_over, loads, locate
 from wifu.values import Value
@@ -137,14 +138,12 @@ class Plan:
         """Whether what is recorded is there in a cell: what is of a part, such as `ap11.cov`, is
         where a flow has this part. If none has it anywhere, the simulator says what there is.
         """
-        from wifu import alike
-
         part, dot, _ = name.removeprefix("peer.").partition(".")
         if not dot:
             return True
 
         def having(c: Cell) -> bool:
-            found = [stack for stack in alike.stacks(self, c) if stack is not None]
+            found = [stack for stack in stacks(self.runner, c) if stack is not None]
             return any(part in parts.split(", ") for s in found for parts in s.parts.values())
 
         return having(cell) or not any(map(having, self.cells))
