@@ -121,8 +121,10 @@ def test_datagrams_after_the_load_say_nothing_of_it() -> None:
     raw = np.column_stack([at + delays, delays]).astype("<f8").tobytes()
     load = {"id": 1, "protocol": "tcp-sack", "bytes": 10, "start_s": 10.0, "last_byte_s": 12.0}
     whole = {"p50_s": 0.01, "p95_s": 0.01, "p99_s": 0.2, "samples": 600}
-    probe = {"id": 2, "protocol": "udp", "bytes": 10, "start_s": 10.0, "last_byte_s": 60.0,
-             "one_way": whole}  # fmt: skip
+    probe: dict[str, Any] = {
+        "id": 2, "protocol": "udp", "bytes": 10, "start_s": 10.0, "last_byte_s": 60.0,
+        "one_way": whole,
+    }  # fmt: skip
     before = {**probe, "id": 3, "start_s": 0.0, "last_byte_s": 9.0}
     outcome = {"flows": [load, probe, before], "sim_seconds": 60.0}
     asked = ("one_way_p95@2", "one_way_p95@3")
