@@ -177,7 +177,10 @@ def test_flows_that_end_inside_the_window_are_told(tmp_path: Path) -> None:
 
 
 def test_datagrams_that_are_left_out_are_told(tmp_path: Path) -> None:
-    flows = [{"last_byte_s": 4.0}, {"last_byte_s": 8.0, "protocol": "udp", "start_s": 5.0}]
+    flows: list[dict[str, Any]] = [
+        {"last_byte_s": 4.0},
+        {"last_byte_s": 8.0, "protocol": "udp", "start_s": 5.0},
+    ]
     found = made(tmp_path / "a", {"tcp-reno": flows, "tcp-newreno": flows})
     words = "datagrams (flow 2) are left out: `goodput@2` is that of flow 2."
     for metric in ("goodput", "aggregate", "jain", "delay"):
