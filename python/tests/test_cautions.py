@@ -47,6 +47,8 @@ def made(
         ]  # fmt: skip
         for flow in told:
             flow["bytes"] += 1000 * run
+            if "timeouts" in flow:
+                flow["timeouts"] += run % 3
             if "batches" in flow:
                 flow["batches"] = [octets + run for octets in flow["batches"]]
         outcome = {"sim_seconds": 60.0, "flows": told, "trace_hash": f"{protocol}{run}", **more}
