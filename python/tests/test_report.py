@@ -29,6 +29,7 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"kind": "cdf"}, "goodput of the flows; 40 values"),
     ({"kind": "cdf", "metric": "srtt"}, "runs; 20 values"),
+    ({"kind": "flows"}, "Goodput of each flow, and of all together; whiskers"),
     ({"kind": "fairness", "x": "hops"}, r"a dot per run.*; n = 5 runs per cell\."),
     ({"kind": "tradeoff", "where": {"hops": 3}}, r"Better is upper left; n = 5 runs per cell\."),
     ({"kind": "timeseries", "where": {"hops": 3}, "window": "100ms"}, "window of 100 ms"),
@@ -150,7 +151,15 @@ def test_lines_in_colours_used_twice_have_a_legend(tmp_path: Path, count: int, n
     names = [f"p{n}" for n in range(count)]
     text = CHAIN.replace('["tcp-reno", "tcp-newreno"]', str(names)).replace("[1, 3]", "[1, 2]")
     text = text.replace("runs = 5", "runs = 1").replace('baseline = "tcp-reno"\n', "")
-    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+
+    def apart(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for flow in outcome["flows"]:
+            rate = 1e6 * (1 + int(flow["protocol"][1:]))
+            flow["last_byte_s"] = flow["start_s"] + flow["bytes"] * 8 / rate
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=apart)
     with style.context():
         figure, _, _ = compare.lines(found, {"x": "hops"})
         told = [t.get_text() for legend in figure.legends for t in legend.get_texts()]
@@ -189,7 +198,7 @@ def test_a_probe_that_was_recorded_is_drawn(tmp_path: Path) -> None:
     assert set(known) == {41.0} and len(known) < len(values), "what is not known leaves a gap"
     with pytest.raises(LabError, match=r"no flow has a series cubic\.k_s"):
         traces.timeseries(found, {"show": ["cubic.k_s"]})
-    with pytest.raises(PlanError, match=r"goodput, cwnd, srtt, cubic\.w_max"):
+    with pytest.raises(PlanError, match=r"goodput, delivered, cwnd, srtt, cubic\.w_max"):
         plans.parse(text.replace('show = ["cubic.w_max"]', 'show = ["cubic.wmax"]'))
 
 
