@@ -462,9 +462,9 @@ impl Outcome {
         serde_json::to_value(self).unwrap_or(serde_json::Value::Null)
     }
 
-    /// Bytes of all flows over the time from the first one's start to the last one's end, in bits per
-    /// second. Not the sum of their rates, which grows where some end early or were never on at the
-    /// same time.
+    /// Bytes of all flows over the time from the first one's start to the last one's end, in bits
+    /// per second. Not the sum of their rates, which grows where some end early or were never on at
+    /// the same time.
     pub fn goodput_bps(&self) -> f64 {
         let start = self.flows.iter().map(|f| f.start_s).reduce(f64::min);
         let end = self.flows.iter().map(|f| f.until_s).reduce(f64::max);

@@ -251,6 +251,7 @@ fn all_counted(scene: &Scene, from: u16, to: u16) {
         frames: 1,
         attempts: 1,
         decoded: 1,
+        tries: 1,
         acked: 1,
         ..LinkCounters::default()
     };
@@ -467,6 +468,7 @@ fn records_tell_of_copies_and_of_what_found_the_queue_full() {
         frames: 2,
         attempts: 4,
         decoded: 4,
+        tries: 4,
         failed: 2,
         ..LinkCounters::default()
     };

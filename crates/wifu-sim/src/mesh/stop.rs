@@ -123,8 +123,8 @@ impl Stop {
         }
     }
 
-    /// How far the run is at `now`; `least` is the share of the flow that is least far, of those that
-    /// decide when it ends.
+    /// How far the run is at `now`; `least` is the share of the flow that is least far, of those
+    /// that decide when it ends.
     pub(crate) fn progress(&self, now: Time, least: impl FnOnce() -> f64) -> Progress {
         let of_time = now.as_secs_f64() / self.time.as_secs_f64().max(1e-9);
         let mut share = if self.timed { of_time } else { 0.0 };

@@ -537,7 +537,7 @@ mod tests {
             (&FICKLE, "then"),
             (&TINY, "below one segment"),
         ] {
-            let faults = alone(d, 2, 200);
+            let faults = alone(d, 2, 400);
             assert!(faults.iter().any(|f| f.contains(word)), "{faults:?}");
         }
     }
