@@ -298,7 +298,11 @@ def table(results: list[Result]) -> str:
             f"{r.server_cpu_s:.2f} s | {r.client_cpu_s:.2f} s | {daemons} | {r.machine_cpu_s:.2f} s"
         )
         rows.append(f"| {r.protocol} | {r.goodput_mbit:.1f} Mb/s | {again} | {times} |")
-    return "\n".join(rows)
+    legend = (
+        "CPU: seconds of processor time during the transfer, of the programs, of WiFu's daemons and "
+        "of the whole machine (all its processors, the kernel and all else that ran meanwhile)."
+    )
+    return "\n".join([*rows, "", legend])
 
 
 def parse_args() -> argparse.Namespace:

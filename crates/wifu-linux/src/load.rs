@@ -33,8 +33,8 @@ pub enum LoadError {
     NotExported(&'static CStr),
     /// Its types may be laid out otherwise than ours.
     #[error(
-        "built against another WiFu, with another compiler or in another profile; rebuild it\n  \
-         its interface:    {theirs}\n  this program's:   {ours}"
+        "{}\n  its interface:    {theirs}\n  this program's:   {ours}",
+        apart(theirs, ours)
     )]
     OtherInterface {
         /// The library's interface.
@@ -42,6 +42,31 @@ pub enum LoadError {
         /// This program's.
         ours: &'static str,
     },
+}
+
+/// In what two interfaces differ, and what to build.
+fn apart(theirs: &str, ours: &str) -> &'static str {
+    const PANIC: &str = ", panic = ";
+    match (theirs.split_once(PANIC), ours.split_once(PANIC)) {
+        (Some((its, a)), Some((own, b))) if its == own => match (a, b) {
+            ("unwind", "abort") => {
+                "built alike but in another profile: this program is of a release build, which ends \
+                 at a panic. Build the library by `cargo build --release` with panic = \"abort\" \
+                 under [profile.release] in its Cargo.toml, or take a wifu of `cargo build`"
+            }
+            ("abort", "unwind") => {
+                "built alike but in another profile: the library is of a release build that ends at \
+                 a panic, and this program is not. Take the library of `cargo build` (in \
+                 target/debug), or the wifu of `cargo build --release`; the lab's simulator wants the \
+                 one of `cargo build`"
+            }
+            _ => {
+                "built alike but for tests of conformance (feature `conform`), or this program was: \
+                 run `cargo build` again"
+            }
+        },
+        _ => "built against another WiFu, with another compiler or in another profile; rebuild it",
+    }
 }
 
 /// Load a library and ask what it brings. Its code runs, with this program's rights, as that of any
@@ -125,6 +150,28 @@ mod tests {
     fn refused(path: &Path) -> String {
         let error = load(path).map(|_| ()).unwrap_err();
         error.to_string()
+    }
+
+    #[test]
+    fn a_refusal_says_in_what_the_profiles_differ() {
+        let of = |panic| format!("dead23a12dab7fdd (rustc 1.95.0, x86_64), panic = {panic}");
+        for (theirs, ours, says) in [
+            (
+                "unwind",
+                "abort",
+                "with panic = \"abort\" under [profile.release]",
+            ),
+            ("abort", "unwind", "Take the library of `cargo build`"),
+            ("unwind, conform", "unwind", "feature `conform`"),
+        ] {
+            let said = apart(&of(theirs), &of(ours));
+            assert!(
+                said.starts_with("built alike but") && said.contains(says),
+                "{said}"
+            );
+        }
+        let other = apart("beef (rustc 1.94.0, x86_64), panic = unwind", &of("abort"));
+        assert!(other.starts_with("built against another WiFu"), "{other}");
     }
 
     #[test]

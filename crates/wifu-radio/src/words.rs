@@ -159,8 +159,10 @@ impl<'a> Words<'a> {
                 None => match part.parse() {
                     Ok(n) if n > 0 && keys.is_empty() => sizes.push(n),
                     _ => {
-                        let what =
-                            format!("`{part}` is neither a size from 1 to 65535 nor key=value");
+                        let least = if shape == "linear" { 2 } else { 1 };
+                        let what = format!(
+                            "`{part}` is neither a size from {least} to 65535 nor key=value"
+                        );
                         return Err(wrong(what));
                     }
                 },

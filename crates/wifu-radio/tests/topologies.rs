@@ -353,7 +353,8 @@ fn bad_words_are_refused_with_the_nearest_name() {
         &["liner", "did you mean `linear`"],
     );
     fails(try_words("linear", None), &["write linear,N"]);
-    fails(try_words("linear,0", None), &["`0`"]);
+    fails(try_words("linear,0", None), &["`0`", "from 2 to 65535"]);
+    fails(try_words("grid,0,3", None), &["from 1 to 65535"]);
     fails(try_words("grid,3", None), &["grid,ROWS,COLUMNS"]);
     fails(try_words("grid,300,300", None), &["65535"]);
     fails(
@@ -578,7 +579,11 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     );
     fails(
         try_file("set = \"TB-A\"\n[radio]\nattempts = 0"),
-        &["attempts", "must not be 0"],
+        &["radio.attempts:", "from 1 to 255"],
+    );
+    fails(
+        try_file("set = \"TB-A\"\n[radio]\nattempts_long = 0"),
+        &["radio.attempts_long:", "from 1 to 255"],
     );
     fails(
         try_file("set = \"TB-A\"\n[radio]\noverhear_loss = 1.5"),
@@ -590,7 +595,7 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     );
     fails(
         try_file("set = \"TB-A\"\n[radio]\nrts_threshold = -1"),
-        &["radio.rts_threshold"],
+        &["radio.rts_threshold", "0: all frames"],
     );
     fails(
         try_file("set = \"TB-A\"\n[radio]\ncs_dbm = nan"),

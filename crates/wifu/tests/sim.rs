@@ -644,6 +644,48 @@ fn wireshark_reads_the_radio_view_with_retries_and_signals() {
     assert!(rates.iter().all(|r| r[0] == "24"), "TB-A sends at 24 Mb/s");
 }
 
+/// Data after an RTS have attempts of their own: who sets the others and switches RTS on is told.
+#[test]
+fn attempts_that_data_after_an_rts_do_not_have_are_said() {
+    let notes = |words: &str| {
+        let ran = sim(&format!(
+            "--topo linear,2 --set TB-W3 --protocol tcp-sack -n 20k {words}"
+        ));
+        printed(&ran);
+        String::from_utf8_lossy(&ran.stderr).into_owned()
+    };
+    let said = notes("radio.attempts=2 radio.rts_threshold=0");
+    let note = "Note: radio.attempts = 2 counts RTS and frames without: data that follow an RTS are \
+                sent up to 4 times, by radio.attempts_long, which the scenario does not set\n";
+    assert!(said.contains(note), "{said}");
+    for words in [
+        "radio.attempts=2",
+        "radio.rts_threshold=0",
+        "radio.attempts=4 radio.rts_threshold=0",
+        "radio.attempts=2 radio.attempts_long=2 radio.rts_threshold=0",
+    ] {
+        let said = notes(words);
+        assert!(!said.contains("radio.attempts"), "{words}: {said}");
+    }
+}
+
+/// Sixty-five hops are the most that a packet lives.
+#[test]
+fn a_route_longer_than_packets_live_is_said_before_the_run() {
+    let ran = |nodes: u32| {
+        let words = format!("--topo linear,{nodes},wire=10M --protocol tcp-sack -n 2k --stop 5s");
+        let ran = sim(&words);
+        let report = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let arrived = !report.contains("never connected");
+        (arrived, String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    let (arrived, said) = ran(66);
+    assert!(arrived && !said.contains("TTL"), "{said}");
+    let (arrived, said) = ran(67);
+    let note = "Note: flow 1: its route has 66 hops at the start, and the TTL of packets (65)";
+    assert!(!arrived && said.contains(note), "{said}");
+}
+
 #[test]
 fn requests_to_send_are_in_the_radio_view() {
     let folder = Folder::new("rts");

@@ -64,6 +64,7 @@ impl Quantity for Limit {
     fn word(s: &str) -> Result<Limit, String> {
         match s {
             "off" => Ok(Limit::Off),
+            "on" => Err("\"on\" is neither a number nor \"off\"; 0 is for all frames".into()),
             _ => s
                 .parse()
                 .map(Limit::At)

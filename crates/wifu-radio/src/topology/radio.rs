@@ -140,18 +140,18 @@ fn mac(
 ) -> Result<(), TopologyError> {
     c.attempts = *pick!(own, common, attempts).unwrap_or(&c.attempts);
     c.attempts_long = *pick!(own, common, attempts_long).unwrap_or(&c.attempts_long);
-    if c.attempts == 0 || c.attempts_long == 0 {
-        return Err(TopologyError::key(
-            format!("{path}.attempts"),
-            "must not be 0",
-        ));
+    for (key, attempts) in [("attempts", c.attempts), ("attempts_long", c.attempts_long)] {
+        if attempts == 0 {
+            let what = "must be from 1 to 255; 1: a frame is sent once";
+            return Err(TopologyError::key(format!("{path}.{key}"), what));
+        }
     }
     c.legacy_backoff = *pick!(own, common, legacy_backoff).unwrap_or(&c.legacy_backoff);
     c.reserve_undecoded = *pick!(own, common, reserve_undecoded).unwrap_or(&c.reserve_undecoded);
     c.rts_threshold = match pick!(own, common, rts_threshold) {
         None | Some(Limit::Off) => RTS_OFF,
         Some(Limit::At(n)) if *n < 0.0 => {
-            let what = "must be a number of bytes, or \"off\"";
+            let what = "must be a number of bytes (0: all frames), or \"off\"";
             return Err(TopologyError::key(format!("{path}.rts_threshold"), what));
         }
         Some(Limit::At(n)) => (*n as u32).min(RTS_OFF),

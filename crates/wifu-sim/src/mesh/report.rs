@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use wifu_engine::Limit;
 use wifu_node::Lanes;
 use wifu_radio::discipline::Discipline;
+use wifu_radio::phy::RTS_OFF;
 use wifu_radio::plan::{NodePlan, Plan};
 use wifu_radio::trace::Why;
 use wifu_wire::{Span, Time};
@@ -49,7 +50,10 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
         end: stop.ended.map_or("stopped", |e| e.name()).to_string(),
         trace_hash: format!("{:016x}", of.clock.hash() ^ net.air.hash()),
         events: of.counted,
-        warnings: idle_queues(of).into_iter().collect(),
+        warnings: idle_queues(of)
+            .into_iter()
+            .chain(rts_attempts(of))
+            .collect(),
         flows: inside
             .map(|(i, n)| flow_outcome(of.clock.now, (flows, nodes), i, &names, n))
             .map(|flow| unserved(flow, (net, nodes, flows), &names))
@@ -79,6 +83,30 @@ fn idle_queues(of: &Simulation) -> Option<String> {
         (of.plan.nodes[i].name.as_str(), c.waited, c.ring)
     });
     idle_disciplines(kind, ring, told)
+}
+
+/// What is to be said where the scenario set the attempts of frames and data follow an RTS, whose
+/// attempts are others. Those of a testbed set are its own affair.
+fn rts_attempts(of: &Simulation) -> Option<String> {
+    let topology = &of.scenario.topology;
+    let words = topology.words.as_deref().unwrap_or_default();
+    let chosen = |key: &str| {
+        let inline = topology.inline.get("radio").and_then(|r| r.get(key));
+        let mut words = words.split(',').filter_map(|w| w.split_once('='));
+        of.scenario.radio.contains_key(key)
+            || inline.is_some()
+            || words.any(|(k, _)| k.trim() == key)
+    };
+    if !chosen("attempts") || chosen("attempts_long") {
+        return None;
+    }
+    let mut radios = of.plan.nodes.iter().map(|n| &n.radio);
+    let r = radios.find(|r| r.rts_threshold < RTS_OFF && r.attempts != r.attempts_long)?;
+    Some(format!(
+        "radio.attempts = {} counts RTS and frames without: data that follow an RTS are sent up to \
+         {} times, by radio.attempts_long, which the scenario does not set",
+        r.attempts, r.attempts_long
+    ))
 }
 
 /// Name the relays that do not serve a flow, if segments told of some.

@@ -17,6 +17,7 @@ use wifu_sim::mesh::{self, Simulation};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::{FlowSpec, RecordSpec, Scenario, Secs, StopSpec};
 use wifu_sim::why::Ears;
+use wifu_wire::ipv4::TTL;
 
 use crate::catalog::note_unused;
 use crate::known::Known;
@@ -221,6 +222,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     traced.record.frames = true;
     let mut simulation = Simulation::new(&traced, registry)?;
     note_unused(scenario.flow.iter().map(|f| &f.protocol[..]), registry);
+    note_far(&scenario, &simulation);
     let signals = Signals::block().context("blocking signals")?;
     let begun = Instant::now();
     let mut watch = Watch::new(args, &scenario, &mut simulation)?;
@@ -371,6 +373,26 @@ fn name_ends(scenario: &mut Scenario, registry: &Registry) -> anyhow::Result<()>
         }
     }
     Ok(())
+}
+
+/// Say of flows whose first route is longer than packets live that nothing will arrive.
+fn note_far(scenario: &Scenario, simulation: &Simulation) {
+    let nodes = &simulation.plan().nodes;
+    let number = |name: &str| nodes.iter().position(|n| n.name == name);
+    for (i, flow) in scenario.flow.iter().enumerate() {
+        let (Some(from), Some(to)) = (number(&flow.from), number(&flow.to)) else {
+            continue;
+        };
+        let route = simulation.route(from as u16, to as u16);
+        let hops = route.len().saturating_sub(1);
+        if hops > usize::from(TTL) {
+            eprintln!(
+                "Note: flow {}: its route has {hops} hops at the start, and the TTL of packets \
+                 ({TTL}) is used up before: nothing arrives that way",
+                i + 1
+            );
+        }
+    }
 }
 
 fn title(simulation: &Simulation, outcome: &Outcome, took: f64) -> String {
