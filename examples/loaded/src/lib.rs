@@ -1,5 +1,7 @@
-//! A judge for links that lose frames by themselves, and a protocol with it.
+//! A judge for links that lose frames by themselves, a protocol with it, and an ACK policy.
 #![forbid(unsafe_code)]
+
+mod hop_acks;
 
 use wifu_engine::signal::{Cause, Congested};
 use wifu_engine::{Board, Component, Cx, Descriptor, Facts, Library, ParamSpec, Role, Signal};
@@ -13,7 +15,7 @@ fn register(registry: Registry) -> Registry {
     registry.with_parts(PARTS).with_library(mine)
 }
 
-static PARTS: &[&Descriptor] = &[&LATE_LOSS];
+static PARTS: &[&Descriptor] = &[&LATE_LOSS, &hop_acks::HOP_ACKS];
 
 /// Hears `lost`, says `congested`. A loss without a queue is the link's: round trips are no longer
 /// than the shortest. A timeout and a mark always count.
@@ -21,6 +23,7 @@ static LATE_LOSS: Descriptor = Descriptor {
     name: "late-loss",
     role: Role::Judge,
     doc: "Takes a loss for congestion only if round trips are longer than the shortest.",
+    cites: &["an example of the book's, of no paper"],
     params: &[ParamSpec::real(
         "factor",
         1.5,
@@ -79,7 +82,16 @@ mod tests {
     use super::*;
     use wifu_engine::Bench;
     use wifu_engine::signal::Lost;
+    use wifu_testkit::conform::{described, edges_build, hooked};
     use wifu_wire::Span;
+
+    #[test]
+    fn the_parts_are_what_they_say() {
+        for part in PARTS {
+            let faults = [described(part), hooked(part), edges_build(part)].concat();
+            assert!(faults.is_empty(), "{faults:#?}");
+        }
+    }
 
     #[test]
     fn a_loss_counts_where_round_trips_are_late() {

@@ -15,7 +15,12 @@ fn built() -> PathBuf {
 #[test]
 fn the_page_has_the_whole_crate() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for file in ["Cargo.toml", "src/lib.rs", "src/mine.toml"] {
+    for file in [
+        "Cargo.toml",
+        "src/lib.rs",
+        "src/hop_acks.rs",
+        "src/mine.toml",
+    ] {
         let text = std::fs::read_to_string(root.join(file)).unwrap();
         let quoted = format!("<!-- from examples/loaded/{file} -->\n```");
         let (_, rest) = PAGE.split_once(&quoted).expect(file);
