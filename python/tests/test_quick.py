@@ -28,4 +28,4 @@ def test_a_quick_look_has_every_figure(name: str, tmp_path: Path) -> None:
     assert (results.flows["bytes"] > 0).any()
     made = figures.draw_all(results)
     assert [d for d in made if isinstance(d, figures.NotDrawn)] == []
-    assert len(made) == len(plan.figures) > 1
+    assert len(made) == len(plan.figures) > 0
