@@ -299,8 +299,8 @@ def table(results: list[Result]) -> str:
         )
         rows.append(f"| {r.protocol} | {r.goodput_mbit:.1f} Mb/s | {again} | {times} |")
     legend = (
-        "CPU: seconds of processor time during the transfer, of the programs, of WiFu's daemons and "
-        "of the whole machine (all its processors, the kernel and all else that ran meanwhile)."
+        "CPU: seconds of processor time during the transfer, of the programs, of WiFu's daemons "
+        "and of the whole machine (all its processors, the kernel and all else that ran meanwhile)."
     )
     return "\n".join([*rows, "", legend])
 
