@@ -74,6 +74,31 @@ def test_an_estimate_outside_fails_whatever_its_type(tmp_path: Path) -> None:
     assert judged(found, "INFO", range=[0.9, 1.1], **RATIO).verdict == "INFO"
 
 
+def test_results_of_another_scenario_decide_nothing(tmp_path: Path) -> None:
+    """An override keeps the name: results of another testbed were judged as those of the paper."""
+    plan = tmp_path / "experiments/fake/plan.toml"
+    plan.parent.mkdir(parents=True)
+    plan.write_text(TEXT)
+
+    def run(*overrides: str) -> wifu.Results:
+        chosen = plans.parse(TEXT, overrides=[*overrides, "runs=5"])
+        return wifu.campaign(chosen, tmp_path / "-".join(["r", *overrides]), runner=fake)
+
+    root = tmp_path / "experiments"
+    assert claims.unlike(run(), root) == claims.unlike(run("hops=1"), root) == ""
+    other = run("topology.set=TB-B")
+    told = claims.unlike(other, root)
+    assert told == "other than the plan's: topology.set"
+    assert claims.unlike(run("hops=3"), root) == "other than the plan's: it has no cell 3_ours"
+    given = {"id": "X-1", "says": "", "source": "", "type": "HARD", "plan": "fake"}
+    claim = published._claim({**given, "check": [{"name": "it", "range": [0.1, 9], **RATIO}]})
+    assert claims.judge(claim, other).verdict == "PASS"
+    verdict = claims.judge(claim, other, strange=told)
+    assert verdict.verdict == "OPEN" and told in verdict.why
+    plan.unlink()
+    assert claims.unlike(other, root) == ""
+
+
 def test_an_estimate_outside_fails_although_its_interval_reaches_in(tmp_path: Path) -> None:
     """To pass needs the estimate (Behaviour 13); that more runs would tell is said."""
     found = results(tmp_path)

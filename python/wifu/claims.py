@@ -4,11 +4,13 @@ A check passes if its point estimate lies where it must; a HARD one also needs i
 bound there, and is OPEN without it. An estimate elsewhere is a FAIL, whatever its interval reaches:
 to PASS needs the estimate. SOFT is judged by the estimate alone, INFO is reported and not judged,
 HW means something only on real hardware. If both sides of a HARD comparison are the same number in
-every run, it is identical, which counts for nothing: there was nothing to compare.
+every run, it is identical, which counts for nothing: there was nothing to compare. Results of another
+scenario that have a plan's name leave its claims OPEN.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +21,17 @@ from wifu import cutoff
 from wifu.api import Results
 from wifu.errors import LabError
 from wifu.measures import MEASURES, Measured, gains
+from wifu.plan import load
 from wifu.provenance import code_version
-from wifu.published import Check, Claim, how_to_measure
+from wifu.published import Check, Claim, how_to_measure, papers
 from wifu.store import Store
 from wifu.variants import SUBSTRATES
 
 PASS, FAIL, OPEN, INFO, NOT_MEASURED = "PASS", "FAIL", "OPEN", "INFO", "not measured"
 IDENTICAL = "identical"
+
+EXPERIMENTS = Path("experiments")
+"""Where the plans are that claims are judged by."""
 
 
 @dataclass(frozen=True)
@@ -148,14 +154,57 @@ def code_warnings(results: Results) -> tuple[str, ...]:
     return tuple(out)
 
 
+def unlike(results: Results, root: Path = EXPERIMENTS) -> str:
+    """In what results differ from the plan whose name they have, in words; nothing if they are its,
+    be it of some of its cells or another number of runs, or if the plan is not there.
+    """
+    own = results.plan
+    made = (e for paper in papers().values() for e in paper.experiments if e.name == own.name)
+    of = next(made, None)
+    file = root / (of.plan if of else own.name) / "plan.toml"
+    if not file.exists():
+        return ""
+    try:
+        there = load(file, of.changes if of else ()).variant(own.substrate)
+    except LabError as e:
+        return f"its plan cannot be read: {e}"
+    if there.measure != own.measure:
+        return "other than the plan's: measure"
+    known = {json.dumps(dict(c.labels)): c for c in there.cells}
+    for cell in own.cells:
+        meant = known.get(json.dumps(dict(cell.labels)))
+        if meant is None:
+            return f"other than the plan's: it has no cell {cell.name}"
+        if meant.key != cell.key:
+            one, two = (_leaves(dict(c.scenario)) for c in (cell, meant))
+            paths = [p for p in {**one, **two} if one.get(p) != two.get(p)]
+            more = f" and {len(paths) - 4} more" if len(paths) > 4 else ""
+            return f"other than the plan's: {', '.join(paths[:4])}{more}"
+    return ""
+
+
+def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """What a scenario says, by its paths."""
+    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree, 1)
+    out: dict[str, Any] = {}
+    for key, value in items:
+        if isinstance(value, Mapping | list):
+            out |= _leaves(value, f"{prefix}{key}.")
+        else:
+            out[f"{prefix}{key}"] = value
+    return out
+
+
 def judge(
     claim: Claim,
     results: Results | None,
     warnings: tuple[str, ...] = (),
     others: Mapping[str, Results | None] | None = None,
+    strange: str = "",
 ) -> Verdict:
     """A claim against results of its plan, and of `others` by name where a check asks for them;
-    `warnings` are handed on.
+    `warnings` are handed on. `strange`: in what they are not those of the plan, if they are not;
+    they decide nothing then.
     """
     if results is None:
         why = how_to_measure(claim.plan)
@@ -172,6 +221,9 @@ def judge(
         overall = next(v for v in order if v in verdicts)
     whys = [] if results.manifest["state"] == "complete" else [results.manifest["state"]]
     whys = [f"results {state}" for state in whys]
+    if strange and overall in (PASS, FAIL, IDENTICAL):
+        overall = OPEN
+    whys += [strange] if strange else []
     if overall == IDENTICAL:
         whys.append("identical: what is compared does the same in every run, which is no PASS")
     elif same := sum(f.measured is not None and f.measured.identical for f in findings):
@@ -188,10 +240,14 @@ def judge_all(
         folder = find_results(plan, roots, substrate)
         loaded[plan] = Results(folder) if folder else None
     warned = {p: code_warnings(found) if found else () for p, found in loaded.items()}
+    strange = {p: unlike(found) if found else "" for p, found in loaded.items()}
     return [
-        judge(c, loaded[c.plan], tuple(w for p in c.plans for w in warned[p]), loaded)
+        judge(
+            c, loaded[c.plan], tuple(w for p in c.plans for w in warned[p]), loaded,
+            "; ".join(dict.fromkeys(strange[p] for p in c.plans if strange[p])),
+        )
         for c in claims
-    ]
+    ]  # fmt: skip
 
 
 Elsewhere = Mapping[str, Verdict]

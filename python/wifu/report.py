@@ -435,7 +435,12 @@ def _claims(results: Results) -> str:
     out = []
     for one in chosen:
         for substrate, found in every.items():
-            out.append(claim(claiming.judge(one, found), substrate if len(every) > 1 else ""))
+            out.append(
+                claim(
+                    claiming.judge(one, found, strange=claiming.unlike(found)),
+                    substrate if len(every) > 1 else "",
+                )
+            )
     return "".join(out)
 
 
