@@ -315,6 +315,24 @@ def test_changed_plans_and_code_are_refused_unless_told(tmp_path: Path) -> None:
     assert Store(tmp_path / "r").plan().runs == 8
 
 
+def test_results_name_the_libraries_that_they_were_made_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "libown.so"
+    library.write_text("one")
+    monkeypatch.setenv("WIFU_LOAD", str(library))
+    run(tmp_path / "r", plan())
+    (row,) = Store(tmp_path / "r").manifest()["libraries"]
+    assert row["name"] == "libown.so" and len(row["sha256"]) == 16
+    monkeypatch.delenv("WIFU_LOAD")
+    with pytest.raises(LabError, match=r"were made with libown\.so: set WIFU_LOAD"):
+        Campaign(plan(), Store(tmp_path / "r"), fake).resume()
+    library.write_text("another")
+    monkeypatch.setenv("WIFU_LOAD", str(library))
+    with pytest.raises(LabError, match=rf"the library libown\.so \({row['sha256']} then"):
+        Campaign(plan(), Store(tmp_path / "r"), fake).resume()
+
+
 def test_records_of_another_scenario_are_not_taken(tmp_path: Path) -> None:
     run(tmp_path / "r", plan())
     changed = plans.parse(TEXT.replace("copies = 2", "copies = 3"))

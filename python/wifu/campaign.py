@@ -26,6 +26,7 @@ from wifu.hostlock import exclusive
 from wifu.metrics import Measure, run_row
 from wifu.places import deaf
 from wifu.plan import Plan
+from wifu.program import loaded
 from wifu.provenance import code_version
 from wifu.runner import Runner, RunResult, check_mesh
 from wifu.store import SCHEMA, Record, Store, idle, verdict
@@ -236,6 +237,7 @@ class Campaign:
         self._order: list[list[Any]] = []
         self._records: dict[tuple[str, int], Record] = {}
         self._rejected: dict[tuple[str, int], Sequence[dict[str, Any]]] = {}
+        self._libraries = loaded()
         self._created = provenance.now()
         self._notes: list[str] = []
         until = [plan.until.metric] if plan.until else []
@@ -263,12 +265,19 @@ class Campaign:
     def resume(self, accept_changes: bool = False, retry_failed: bool = False) -> Summary:
         """Do what is missing. Refused if plan or code changed, unless that is accepted."""
         manifest = self.store.manifest()
+        before = {row["name"]: row["sha256"] for row in manifest.get("libraries", [])}
+        now = {row["name"]: row["sha256"] for row in self._libraries}
+        if gone := [name for name in before if name not in now]:
+            raise LabError(
+                f"{self.store.folder}: these results were made with {', '.join(gone)}: "
+                "set WIFU_LOAD"
+            )
         self._check()
         self._created = manifest["created"]
         self._notes = list(manifest.get("notes", []))
-        if (before := manifest.get("seed", self.plan.seed)) != self.plan.seed:
+        if (seed := manifest.get("seed", self.plan.seed)) != self.plan.seed:
             raise LabError(
-                f"{self.store.folder} has the seed {before}, and the plan {self.plan.seed}: runs "
+                f"{self.store.folder} has the seed {seed}, and the plan {self.plan.seed}: runs "
                 "of the same number would be no pairs. Start afresh with `run -o`"
             )
         changes = []
@@ -276,6 +285,11 @@ class Campaign:
             changes.append("the plan")
         if self.code not in manifest["code"]:
             changes.append(f"the code ({', '.join(manifest['code'])} then, {self.code} now)")
+        changes += [
+            f"the library {name} ({before.get(name, 'none')} then, {own} now)"
+            for name, own in now.items()
+            if before.get(name) != own
+        ]
         if changes and not accept_changes:
             raise LabError(
                 f"{self.store.folder}: {' and '.join(changes)} changed since these results were "
@@ -540,6 +554,7 @@ class Campaign:
                 **({"absent": absent} if absent else {}),
                 **({"warnings": warned} if warned else {}),
                 "code": sorted(codes),
+                **({"libraries": self._libraries} if self._libraries else {}),
                 **provenance.commit(),
                 "versions": provenance.versions(),
                 "host": provenance.host(),

@@ -37,6 +37,14 @@ def libraries() -> list[Path]:
     return [path.resolve() for path in told]
 
 
+def loaded() -> list[dict[str, str]]:
+    """The names of these libraries and 16 digits of the SHA-256 of each."""
+    return [
+        {"name": p.name, "sha256": hashlib.sha256(p.read_bytes()).hexdigest()[:16]}
+        for p in libraries()
+    ]
+
+
 def fingerprint(path: Path) -> str:
     """Identifies compiled code: 16 digits of the SHA-256 of its file and of the libraries that
     WIFU_LOAD names.

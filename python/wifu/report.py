@@ -573,6 +573,7 @@ def _provenance(results: Results) -> str:
     rows = [
         ("commit", commit),
         ("code", ", ".join(m["code"]) + f" ({m['runner']})"),
+        *[("library", f"{row['name']} ({row['sha256']})") for row in m.get("libraries", [])],
         ("substrate", SUBSTRATES[m.get("substrate", "sim")]),
         ("plan", m["plan_sha256"]),
         ("made", f"{m['created']} to {m['updated']}"),
