@@ -142,7 +142,8 @@ fn a_time_ends_what_would_not_end_and_completes_what_is_under_way() {
     let server = Server::start(&[]);
     let report = server.test(&["--app", "http,pause=1ms", "-t", "0.5"]);
     let found = requests(&report);
-    assert!(found.last().unwrap().0 <= 0.5);
+    // What a busy host comes to late began late.
+    assert!(found.last().unwrap().0 <= 0.8);
     let whole: u64 = found.iter().map(|r| r.1).sum();
     assert_eq!(at(&report, "end.sum_received.bytes").as_u64(), Some(whole));
     assert_eq!(at(&report, "wifu.application.finished"), true);
