@@ -33,6 +33,9 @@ from wifu.toml import laid_over, loads, locate
 from wifu.values import Value
 from wifu.variants import SUBSTRATES, changed, instead, settings_of
 
+MOST_RUNS = 1_000_000
+"""So many runs a plan can have in all: each is listed before the first, and a file afterwards."""
+
 RUNNERS = {
     "mesh": "the 802.11 mesh simulator (`wifu sim`)",
     "mock": "the wired network of `wifu mock`",
@@ -300,6 +303,13 @@ def _resolve(
         raise PlanError(e.message, e.key, path, line) from None
 
 
+def _bounded(cells: int, runs: int, key: str) -> None:
+    """An error if there are more runs than a campaign can list and keep."""
+    if cells * runs > MOST_RUNS:
+        of = f"{cells:,} cells with {runs:,} runs each" if cells > 1 else f"{runs:,} runs"
+        raise PlanError(f"{of} are too many: a plan has at most {MOST_RUNS:,} runs in all", key)
+
+
 class _Reader(Tables):
     """Turns the tables of a plan into a `Plan`."""
 
@@ -337,6 +347,9 @@ class _Reader(Tables):
                 raise PlanError("must be an integer; 1 if deterministic", f"{substrate}.runs")
         if runs < 1:
             raise PlanError("at least one run", "runs")
+        most = until.maximum if until else runs
+        counts = f"{substrate}.runs" if "runs" in special else "until.max" if until else "runs"
+        _bounded(1, most, counts)
         names = [a.name for a in axes]
         pair = self._get("pair", str, self._of_protocols(names))
         if pair is not None and pair not in names:
@@ -344,6 +357,7 @@ class _Reader(Tables):
         baseline = self.source.get("baseline")
         self._check_baseline(pair, baseline)
         cells = self._cells(scenario, declared, axes, zipped, skip)
+        _bounded(len(cells), most, counts)
         figures = self._figures(names, pair)
         self._flows(cells, until)
         return Plan(
