@@ -137,6 +137,25 @@ def test_results_summarise_and_compare_in_pairs(tmp_path: Path) -> None:
     assert "4 cells, 32 runs, complete" in repr(found)
 
 
+def test_levels_of_any_axis_are_compared(tmp_path: Path) -> None:
+    found = wifu.campaign(
+        plans.parse(TEXT.replace("[1, 3]", "[1, 3, 4]")), tmp_path / "r", runner=fake
+    )
+    asked = {"plan": found.compare("goodput"), "hops": found.compare("goodput", pair="hops")}
+    assert asked["plan"].equals(found.compare("goodput", pair="protocol"))
+    assert set(asked["plan"]["baseline"]) == {"tcp-reno"}
+    hops = asked["hops"].set_index(["protocol", "hops"])
+    assert set(hops["baseline"]) == {1} and len(hops) == 4
+    assert hops["ratio"].between(0.2, 0.5).all()
+    other = found.compare("goodput", baseline=3, pair="hops").set_index(["protocol", "hops"])
+    assert set(other["baseline"]) == {3}
+    assert (other["ratio"].xs(1, level="hops") > 2).all()
+    with pytest.raises(LabError, match="did you mean `hops`"):
+        found.compare("goodput", pair="hosp")
+    with pytest.raises(LabError, match="hops has no tcp-reno"):
+        found.compare("goodput", baseline="tcp-reno", pair="hops")
+
+
 def test_a_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
     results(tmp_path)
 
