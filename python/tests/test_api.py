@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,12 @@ def test_tables_with_names_of_before_are_read(tmp_path: Path) -> None:
     again = wifu.load(folder)
     pd.testing.assert_frame_equal(again.summary("srtt"), whole)
     pd.testing.assert_series_equal(again.series(cell)["flow.1.cwnd"], before)
+
+
+def test_the_table_of_the_quick_start_is_printed_whole(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs/src/quick-start.md"
+    (chosen,) = re.findall(r"^print\((table\[.*\])\)", page.read_text(), re.MULTILINE)
+    table = results(tmp_path).summary("goodput")
+    assert "..." in str(table)
+    shown = str(eval(chosen, {"table": table}))
+    assert "..." not in shown and {"mean", "low", "high"} <= set(shown.split("\n")[0].split())
