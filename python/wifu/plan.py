@@ -76,6 +76,8 @@ class Plan:
     settings: Mapping[str, Any] = field(default_factory=dict)
     file: Path | None = None
     text: str = ""
+    overrides: tuple[str, ...] = ()
+    """What was changed of the plan as it is written, which its title may not tell."""
 
     def variant(self, substrate: str) -> Plan:
         """The same plan on another substrate: the same cells, with what its table changes."""
@@ -84,7 +86,8 @@ class Plan:
         source = {k: v for k, v in self.source.items() if k != "substrate"}
         if substrate != "sim":
             source["substrate"] = substrate
-        return _resolve({"name": self.name, **source}, self.file, self.text)
+        made = _resolve({"name": self.name, **source}, self.file, self.text)
+        return replace(made, overrides=self.overrides)
 
     @property
     def max_runs(self) -> int:
@@ -228,7 +231,8 @@ def parse(
         _embed(source, path)
     except PlanError as e:
         raise PlanError(e.message, e.key, path, locate(text, e.key)) from None
-    return _resolve(source, path, text, None if resolved else declared)
+    plan = _resolve(source, path, text, None if resolved else declared)
+    return replace(plan, overrides=tuple(overrides))
 
 
 QUICK = "quick=true"
