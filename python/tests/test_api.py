@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,25 @@ def test_results_summarise_and_compare_in_pairs(tmp_path: Path) -> None:
     assert "4 cells, 32 runs, complete" in repr(found)
 
 
+def test_levels_of_any_axis_are_compared(tmp_path: Path) -> None:
+    found = wifu.campaign(
+        plans.parse(TEXT.replace("[1, 3]", "[1, 3, 4]")), tmp_path / "r", runner=fake
+    )
+    asked = {"plan": found.compare("goodput"), "hops": found.compare("goodput", pair="hops")}
+    assert asked["plan"].equals(found.compare("goodput", pair="protocol"))
+    assert set(asked["plan"]["baseline"]) == {"tcp-reno"}
+    hops = asked["hops"].set_index(["protocol", "hops"])
+    assert set(hops["baseline"]) == {1} and len(hops) == 4
+    assert hops["ratio"].between(0.2, 0.5).all()
+    other = found.compare("goodput", baseline=3, pair="hops").set_index(["protocol", "hops"])
+    assert set(other["baseline"]) == {3}
+    assert (other["ratio"].xs(1, level="hops") > 2).all()
+    with pytest.raises(LabError, match="did you mean `hops`"):
+        found.compare("goodput", pair="hosp")
+    with pytest.raises(LabError, match="hops has no tcp-reno"):
+        found.compare("goodput", baseline="tcp-reno", pair="hops")
+
+
 def test_a_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
     results(tmp_path)
 
@@ -217,3 +237,12 @@ def test_tables_with_names_of_before_are_read(tmp_path: Path) -> None:
     again = wifu.load(folder)
     pd.testing.assert_frame_equal(again.summary("srtt"), whole)
     pd.testing.assert_series_equal(again.series(cell)["flow.1.cwnd"], before)
+
+
+def test_the_table_of_the_quick_start_is_printed_whole(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs/src/quick-start.md"
+    (chosen,) = re.findall(r"^print\((table\[.*\])\)", page.read_text(), re.MULTILINE)
+    table = results(tmp_path).summary("goodput")
+    assert "..." in str(table)
+    shown = str(eval(chosen, {"table": table}))
+    assert "..." not in shown and {"mean", "low", "high"} <= set(shown.split("\n")[0].split())

@@ -156,6 +156,28 @@ def test_lists(folder: Path) -> None:
     assert "did you mean `metrics`" in lab("list", "metricks", cwd=folder, code=2).stderr
 
 
+def test_a_list_of_nothing_says_where_it_looked(tmp_path: Path) -> None:
+    told = lab("list", cwd=tmp_path).stdout
+    assert "plans: none in ./experiments\n" in told
+    assert "results: none in ./out/lab\n" in told
+
+
+@pytest.mark.parametrize("more", [(), ("--json",), ("metrics",)])
+def test_who_reads_a_list_may_have_enough_of_it(tmp_path: Path, more: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-m", "wifu.cli", "list", *more],
+            cwd=tmp_path,
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_excluding_a_run_needs_a_reason_and_is_told(folder: Path) -> None:
     lab("run", "plan.toml", "-o", "third", "--no-report", cwd=folder)
     lab("exclude", "third", "tcp-reno", "2", cwd=folder, code=2)

@@ -1,4 +1,5 @@
 import re
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -439,3 +440,28 @@ def test_a_probe_is_recorded_where_a_flow_has_the_part() -> None:
     assert both["tcp-ap11"] == {"series": own}
     # What no protocol of the plan has is a slip of the pen, which the simulator tells.
     assert recorded('["ap12.cov"]')["tcp-newreno"] == {"series": ["all", "flow.*.ap12.cov"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "key", "words"),
+    [
+        (BASE, ["runs=100000000"], "runs", "100,000,000 runs are too many"),
+        (BASE, ["runs=200000"], "runs", "6 cells with 200,000 runs each are too many"),
+        (BASE.replace("runs = 4", "until.max = 2000000"), [], "until.max", "2,000,000 runs"),
+        (BASE, ["substrate=emu", "emu.runs=2000000"], "emu.runs", "2,000,000 runs"),
+        (BASE, ["hops=1..60000"], "vary.hops", "120,000 combinations"),
+        (BASE.replace("1..3", "1..9999999999"), [], "vary.hops", "too many values"),
+    ],
+)
+def test_counts_that_could_never_be_run_are_refused_at_once(
+    text: str, overrides: list[str], key: str, words: str
+) -> None:
+    began = time.process_time()
+    with pytest.raises(PlanError, match=words) as refused:
+        plans.parse(text, overrides=overrides)
+    assert refused.value.key == key
+    assert time.process_time() - began < 5
+
+
+def test_a_plan_may_have_a_million_runs() -> None:
+    assert plans.parse(BASE, overrides=["hops=1", "runs=500000"]).runs == 500_000

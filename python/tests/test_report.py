@@ -501,3 +501,21 @@ def test_a_discipline_above_a_ring_that_holds_everything_is_told(tmp_path: Path,
         assert (words in shown) == (ring == 200)
         assert ("(cells tcp-newreno, tcp-reno)" in shown) == (ring == 200)
     assert bool(found.manifest.get("warnings")) == (ring == 200)
+
+
+def test_a_report_says_how_its_plan_was_overridden(tmp_path: Path) -> None:
+    file, folder = tmp_path / "plan.toml", tmp_path / "r"
+    file.write_text(CHAIN)
+    changes = ["hops=1", "topology.set=TB-<B>"]
+    made = wifu.campaign(file, folder, changes, runner=fake)
+    told = "<p class='overrides'>with hops=1, topology.set=TB-&lt;B&gt;</p>"
+    assert made.manifest["overrides"] == changes
+    assert told in report.render(made, [])
+    # What is resumed has the plan from the folder, as a substrate that joins it has.
+    own = Store(folder).plan()
+    assert own.variant("emu").overrides == tuple(changes)
+    again = wifu.campaign(own, folder, runner=fake)
+    assert again.manifest["overrides"] == changes and told in report.render(again, [])
+    plain = wifu.campaign(file, tmp_path / "plain", runner=fake)
+    assert "overrides" not in plain.manifest
+    assert "class='overrides'" not in report.render(plain, [])

@@ -140,7 +140,7 @@ class Results:
         self.runs = read_parquet(runs, "runs", axes)
         if NEWEST not in self.runs and "sim_seconds" in self.runs:
             self._renew(axes)
-        self._compared: dict[tuple[str, str], pd.DataFrame] = {}
+        self._compared: dict[tuple[str, str, str], pd.DataFrame] = {}
 
     def _renew(self, axes: list[str]) -> None:
         """Tables that an older lab wrote hold what it took for these metrics: made anew from the
@@ -303,10 +303,14 @@ class Results:
             )
         return pd.DataFrame(rows)
 
-    def compare(self, metric: str, baseline: Label | None = None) -> pd.DataFrame:
-        """Each level of the plan's `pair` axis against the baseline, run by run.
+    def compare(
+        self, metric: str, baseline: Label | None = None, pair: str | None = None
+    ) -> pd.DataFrame:
+        """Each level of the plan's `pair` axis, or of another one, against the baseline, run by
+        run.
 
-        The baseline is the plan's, or the first level if the plan has none that was run.
+        The baseline is the plan's, or the first level if the plan has none that was run; of an
+        axis that is not the plan's `pair` it is the first level.
         Columns: other labels, level, n (pairs of which both values are known), ratio of means with
         its 95 % interval, mean difference with its (`difference`, `difference_low`,
         `difference_high`, in base units), p of the paired permutation test, and `p_holm`: the same
@@ -316,7 +320,8 @@ class Results:
         `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: it
         counts what happened, and the two delivered more or less than each other.
         """
-        pair = self.plan.pair
+        own = self.plan.pair
+        pair = own if pair is None else pair
         if pair is None:
             return pd.DataFrame()
         levels = [v.label for v in self.plan.axis(pair).levels]
@@ -324,9 +329,11 @@ class Results:
         if baseline is not None and str(baseline) not in known:
             raise LabError(f"{pair} has no {baseline}; {nearest(str(baseline), known)}")
         # The plan's own may have been left out by an override.
-        base = known.get(str(self.plan.baseline if baseline is None else baseline), levels[0])
-        if (metric, str(base)) in self._compared:
-            return self._compared[metric, str(base)].copy()
+        if baseline is None and pair == own:
+            baseline = self.plan.baseline
+        base = known.get(str(baseline), levels[0])
+        if (asked := (metric, pair, str(base))) in self._compared:
+            return self._compared[asked].copy()
         rows = []
         samples: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
         for cell in self.plan.cells:
@@ -373,7 +380,7 @@ class Results:
             tested = [stats.paired_difference(x, y, tests=len(rows)) for x, y in samples]
             frame["p"] = [t.p_permutation for t in tested]
             frame["p_holm"] = stats.holm(frame["p"])
-        self._compared[metric, str(base)] = frame
+        self._compared[asked] = frame
         return frame.copy()
 
     def comparison(self, metrics: Sequence[str] | None = None) -> dict[str, Any]:

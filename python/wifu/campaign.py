@@ -536,6 +536,7 @@ class Campaign:
                 "schema": SCHEMA,
                 "name": self.plan.name,
                 "title": self.plan.title,
+                **({"overrides": list(self.plan.overrides)} if self.plan.overrides else {}),
                 "state": state,
                 "created": self._created,
                 "updated": provenance.now(),

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from wifu.errors import LabError, PlanError, nearest, placeholders
 from wifu.values import Value
 
 Label = str | int | float
+
+MOST_CELLS = 100_000
+"""So many combinations of levels the axes of a plan can have, skipped ones counted."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,13 @@ def all_cells(
     scenario = {k: v for k, v in scenario.items() if k != "compositions"}
     _check_use(scenario, axes)
     groups = _grouped(axes, zipped)
+    if (points := math.prod(map(len, groups))) > MOST_CELLS:
+        longest = max(axes, key=lambda a: len(a.levels))
+        raise PlanError(
+            f"the axes have {points:,} combinations, at most {MOST_CELLS:,} can be run; this one "
+            f"has {len(longest.levels):,} levels",
+            f"vary.{longest.name}",
+        )
     names: set[str] = set()
     index = 0
     for point in itertools.product(*groups):

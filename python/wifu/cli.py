@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from wifu import alike, cells, conduct, published, values
 from wifu import claims as claiming
@@ -28,7 +27,7 @@ from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
 from wifu.report import write
 from wifu.rerun import again
-from wifu.screen import dry, err, print_claims, print_divergence, screen, tell
+from wifu.screen import dry, err, print_claims, print_divergence, print_lists, screen, tell
 from wifu.store import Store
 from wifu.variants import SUBSTRATES, substrates
 
@@ -399,17 +398,8 @@ def list_things(
     if what and what not in every:
         raise LabError(f"nothing to list is called {what}; {nearest(what, every)}")
     chosen = {k: f() for k, f in every.items() if what in ("", k)}
-    if as_json:
-        print(json.dumps(chosen))
-        return
-    for name, rows in chosen.items():
-        table = Table(title=name, title_justify="left", box=None, show_header=False, pad_edge=False)
-        table.add_column(no_wrap=True, style="bold")
-        table.add_column()
-        for row in rows:
-            table.add_row(escape(row["name"]), escape(row["about"]))
-        screen.print(table if rows else f"[italic]{name}[/italic]: none")
-        screen.print()
+    where = {"plans": f"./{EXPERIMENTS}", "results": f"./{ROOT}"}
+    print_lists(chosen, where, as_json)
 
 
 def _list_plans() -> list[dict[str, str]]:

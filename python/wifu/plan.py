@@ -33,6 +33,9 @@ from wifu.toml import laid_over, loads, locate
 from wifu.values import Value
 from wifu.variants import SUBSTRATES, changed, instead, settings_of
 
+MOST_RUNS = 1_000_000
+"""So many runs a plan can have in all: each is listed before the first, and a file afterwards."""
+
 RUNNERS = {
     "mesh": "the 802.11 mesh simulator (`wifu sim`)",
     "mock": "the wired network of `wifu mock`",
@@ -73,6 +76,8 @@ class Plan:
     settings: Mapping[str, Any] = field(default_factory=dict)
     file: Path | None = None
     text: str = ""
+    overrides: tuple[str, ...] = ()
+    """What was changed of the plan as it is written, which its title may not tell."""
 
     def variant(self, substrate: str) -> Plan:
         """The same plan on another substrate: the same cells, with what its table changes."""
@@ -81,7 +86,8 @@ class Plan:
         source = {k: v for k, v in self.source.items() if k != "substrate"}
         if substrate != "sim":
             source["substrate"] = substrate
-        return _resolve({"name": self.name, **source}, self.file, self.text)
+        made = _resolve({"name": self.name, **source}, self.file, self.text)
+        return replace(made, overrides=self.overrides)
 
     @property
     def max_runs(self) -> int:
@@ -225,7 +231,8 @@ def parse(
         _embed(source, path)
     except PlanError as e:
         raise PlanError(e.message, e.key, path, locate(text, e.key)) from None
-    return _resolve(source, path, text, None if resolved else declared)
+    plan = _resolve(source, path, text, None if resolved else declared)
+    return replace(plan, overrides=tuple(overrides))
 
 
 QUICK = "quick=true"
@@ -300,6 +307,13 @@ def _resolve(
         raise PlanError(e.message, e.key, path, line) from None
 
 
+def _bounded(cells: int, runs: int, key: str) -> None:
+    """An error if there are more runs than a campaign can list and keep."""
+    if cells * runs > MOST_RUNS:
+        of = f"{cells:,} cells with {runs:,} runs each" if cells > 1 else f"{runs:,} runs"
+        raise PlanError(f"{of} are too many: a plan has at most {MOST_RUNS:,} runs in all", key)
+
+
 class _Reader(Tables):
     """Turns the tables of a plan into a `Plan`."""
 
@@ -337,6 +351,9 @@ class _Reader(Tables):
                 raise PlanError("must be an integer; 1 if deterministic", f"{substrate}.runs")
         if runs < 1:
             raise PlanError("at least one run", "runs")
+        most = until.maximum if until else runs
+        counts = f"{substrate}.runs" if "runs" in special else "until.max" if until else "runs"
+        _bounded(1, most, counts)
         names = [a.name for a in axes]
         pair = self._get("pair", str, self._of_protocols(names))
         if pair is not None and pair not in names:
@@ -344,6 +361,7 @@ class _Reader(Tables):
         baseline = self.source.get("baseline")
         self._check_baseline(pair, baseline)
         cells = self._cells(scenario, declared, axes, zipped, skip)
+        _bounded(len(cells), most, counts)
         figures = self._figures(names, pair)
         self._flows(cells, until)
         return Plan(

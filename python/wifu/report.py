@@ -105,6 +105,8 @@ def _header(results: Results) -> str:
     ]
     paragraphs = [" ".join(p.split()) for p in plan.about.split("\n\n") if p.strip()]
     about = "".join(f"<p class='about'>{E(p)}</p>" for p in paragraphs)
+    if plan.overrides:
+        about = f"<p class='overrides'>with {E(', '.join(plan.overrides))}</p>{about}"
     listed = "".join(f'<div><dt>{E(k)}</dt><dd class="{c}">{E(v)}</dd></div>' for k, v, c in facts)
     return (
         f"<header><div><p class='name'>{E(plan.name)}</p><h1>{E(plan.title)}</h1>"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -335,3 +337,35 @@ def in_words(f: claiming.Finding) -> tuple[str, str]:
         else ("exact" if m.exact else "?")
     )
     return number(m.estimate, half if known else None), interval
+
+
+def print_lists(
+    lists: Mapping[str, Sequence[Mapping[str, str]]], where: Mapping[str, str], as_json: bool
+) -> None:
+    """Show lists of names and what they are about; of an empty one, `where` was looked for it.
+
+    Who reads may have enough of it, as `head` has.
+    """
+    try:
+        if as_json:
+            print(json.dumps(lists))
+        else:
+            for name, rows in lists.items():
+                _print_list(name, rows, where.get(name))
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # the latter is what rich makes of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print_list(name: str, rows: Sequence[Mapping[str, str]], where: str | None) -> None:
+    if rows:
+        table = Table(title=name, title_justify="left", box=None, show_header=False, pad_edge=False)
+        table.add_column(no_wrap=True, style="bold")
+        table.add_column()
+        for row in rows:
+            table.add_row(escape(row["name"]), escape(row["about"]))
+        screen.print(table)
+    else:
+        there = f" in {escape(where)}" if where else ""
+        screen.print(f"[italic]{name}[/italic]: none{there}", highlight=False)
+    screen.print()

@@ -18,7 +18,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +126,10 @@ class Store:
         write_whole(self.manifest_path, (json.dumps(manifest, indent=1) + "\n").encode())
 
     def plan(self) -> Plan:
-        """The plan of these results."""
-        path = self.folder / "plan.toml"
-        return plans.load(path, resolved=True)
+        """The plan of these results; it remembers how it was overridden."""
+        plan = plans.load(self.folder / "plan.toml", resolved=True)
+        overrides = self.manifest().get("overrides", []) if self.exists() else []
+        return replace(plan, overrides=tuple(overrides))
 
     def path_of(self, cell: str, run: int) -> Path:
         """The file of a replicate."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wifu import kinds, published, values
-from wifu.cells import Axis, Cell, levels_of
+from wifu.cells import Axis, Cell, Label, levels_of
 from wifu.errors import LabError, PlanError, nearest
 from wifu.metrics import MEASURES, Measure, parts, wrong
 from wifu.values import Value
@@ -124,10 +124,11 @@ class Tables:
                 raise PlanError(str(e), key) from None
             if not levels:
                 raise PlanError("has no values", key)
-            labels = [level.label for level in levels]
-            twice = [v for v in labels if labels.count(v) > 1]
-            if twice:
-                raise PlanError(f"has {twice[0]!r} twice", key)
+            seen: set[Label] = set()
+            for label in (level.label for level in levels):
+                if label in seen:
+                    raise PlanError(f"has {label!r} twice", key)
+                seen.add(label)
             yield Axis(name, levels)
 
     def _zip(self, axes: tuple[Axis, ...]) -> tuple[tuple[str, ...], ...]:

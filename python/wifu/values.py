@@ -52,6 +52,10 @@ def split(text: str) -> list[str]:
     return [p.strip() for p in parts]
 
 
+MOST_VALUES = 1_000_000
+"""So many values a range can have."""
+
+
 def sequence(text: str) -> list[Value]:
     """A list written as text: `1..8`, `1..9..2` (by twos), `1,2,5.5`, `a,b`, `1..3,6`."""
     if text.strip().startswith("["):
@@ -67,6 +71,8 @@ def sequence(text: str) -> list[Value]:
         first, last, step = int(found[1]), int(found[2]), int(found[3] or 1)
         if step == 0 or last < first:
             raise LabError(f"the range {part} is empty: write low..high or low..high..step")
+        if (last - first) // abs(step) >= MOST_VALUES:
+            raise LabError(f"the range {part} has too many values: at most {MOST_VALUES:,}")
         out.extend(range(first, last + 1, step))
     return out
 
