@@ -392,6 +392,26 @@ def test_nothing_known_of_both_is_not_identical(tmp_path: Path) -> None:
     assert "<span class='same'>no value</span>" in told and "identical</span>" not in told
 
 
+def test_a_waterfall_over_several_routes_names_no_links(tmp_path: Path) -> None:
+    """Links of all runs in a row were thirteen hops where no run had more than three."""
+
+    def routed(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for hop in outcome["hops"]:
+            hop["to"] = f"n{7 + scenario['run'] % 2}"
+        return FakeResult(outcome, {})
+
+    text = CHAIN.replace("[1, 3]", "[2]")
+    for runner, names, told in (
+        (routed, ["hop 1", "hop 2"], "the sum is the delay of no packet"),
+        (fake, ["n1 → n2", "n2 → n3"], "the sum is the delay of a packet that is never lost"),
+    ):
+        found = wifu.campaign(plans.parse(text), tmp_path / names[0], runner=runner)
+        figure, caption = drawn(found, kind="waterfall")
+        assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == names
+        assert told in caption
+
+
 def test_a_distribution_names_levels_of_which_nothing_finished(tmp_path: Path) -> None:
     ends = {"newreno": lambda own: True, "reno": lambda own: False}
     found = changed_flows(tmp_path, "delay", finished=ends)

@@ -192,7 +192,7 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
             last = max(last, at)
             if n + 1 < len(hops):
                 axis.plot([at, at], [n, n + 1], color=style.MUTED, linewidth=0.7, zorder=0)
-        axis.set_yticks(range(len(hops)), [f"{h['from']} → {h['to']}" for h in hops])
+        axis.set_yticks(range(len(hops)), [h["name"] for h in hops])
         axis.tick_params(axis="y", length=0, labelleft=True)
         style.entitle(axis, names[cell.name])
         axis.set_ylim(rows - 0.4, -0.6)
@@ -211,30 +211,41 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     counts = sorted({n for _, _, n in found})
     told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     what = "acknowledgements" if reverse else "data packets"
-    caption = (
-        f"Mean over the {what} of flow {flow} that crossed each hop, n = {told} runs. Hops are "
-        "averaged one by one, so that the sum is the delay of a packet that is never lost."
-    )
+    caption = f"Mean over the {what} of flow {flow} that crossed each hop, n = {told} runs. "
+    if any(h["several"] for _, hops, _ in found for h in hops):
+        caption += (
+            "Runs had several routes: hops go by their number, those that only some routes have "
+            "are of these alone, and the sum is the delay of no packet."
+        )
+    else:
+        caption += (
+            "Hops are averaged one by one, so that the sum is the delay of a packet that is never "
+            "lost."
+        )
     return figure, "Where a packet's time goes", caption + rest
 
 
 def _hops(
     results: Results, cell: Cell, flow: int, reverse: bool
 ) -> tuple[list[dict[str, Any]], int]:
-    """Per hop the mean seconds per packet, over all runs of a cell; and the number of runs."""
-    sums: dict[tuple[int, str, str], dict[str, float]] = {}
+    """Per hop the mean seconds per packet, over all runs of a cell; and the number of runs. A hop
+    over which runs had several links has its number for a name.
+    """
+    sums: dict[int, dict[str, float]] = {}
+    links: dict[int, set[str]] = {}
     runs = results.ok[results.ok["cell"] == cell.name]["run"]
     for run in runs:
         for hop in results.outcome(cell, int(run)).get("hops") or []:
             if hop["flow"] != flow or bool(hop.get("reverse")) != reverse:
                 continue
-            key = (hop["hop"], hop["from"], hop["to"])
-            total = sums.setdefault(key, {"packets": 0.0, **{k: 0.0 for k, *_ in PARTS}})
+            links.setdefault(hop["hop"], set()).add(f"{hop['from']} → {hop['to']}")
+            total = sums.setdefault(hop["hop"], {"packets": 0.0, **{k: 0.0 for k, *_ in PARTS}})
             for part in total:
                 total[part] += hop.get(part) or 0.0
     out = []
-    for (_, source, target), total in sorted(sums.items()):
+    for number, total in sorted(sums.items()):
         packets = total["packets"] or 1.0
         means = {k: total[k] / packets for k, *_ in PARTS}
-        out.append({"from": source, "to": target, **means})
+        one = next(iter(links[number])) if len(links[number]) == 1 else None
+        out.append({"name": one or f"hop {number}", "several": one is None, **means})
     return out, len(runs)
