@@ -161,7 +161,7 @@ def test_numbers_on_bars_keep_apart(
 def test_a_waterfall_names_its_scale_once_in_a_column(many: wifu.Results) -> None:
     figure, _ = folded(many, kind="waterfall", columns=1)
     labels = [axis.get_xlabel() != "" for axis in figure.axes if axis.get_visible()]
-    assert labels == [False] * 4 + [True] * 2
+    assert labels == [False] * 5 + [True], "panels stand below each other"
     panels = [around(axis) for axis in figure.axes]
     for one, two in combinations(panels, 2):
         both = Bbox.intersection(one, two)

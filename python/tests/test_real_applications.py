@@ -67,7 +67,7 @@ def flow(results: Results, cell: str, number: int = 0) -> dict[str, Any]:
 
 @pytest.mark.parametrize("app", sorted(APPS))
 def test_an_application_does_on_live_what_it_does_on_sim(tmp_path: Path, app: str) -> None:
-    text = plan(app, "deterministic = true", APPS[app], topology=WIRE)
+    text = plan(app, "runs = 1", APPS[app], topology=WIRE)
     sim, live = run(text, tmp_path, "sim"), run(text, tmp_path, "live")
     for cell in ("ours", "kernel"):
         model, real = flow(sim, cell), flow(live, cell)
@@ -109,7 +109,7 @@ def test_files_over_emulated_radios_have_the_lengths_of_the_simulated(tmp_path: 
 def test_a_request_without_end_is_cut_by_the_clock(tmp_path: Path) -> None:
     endless = 'app = "request"\nresponse = "20k"\npause = "40ms"'
     text = plan(
-        "endless", "deterministic = true", endless, topology=WIRE, more="stop.time = '2s'"
+        "endless", "runs = 1", endless, topology=WIRE, more="stop.time = '2s'"
     )  # fmt: skip
     live = run(text, tmp_path, "live")
     for cell in ("ours", "kernel"):
@@ -121,7 +121,7 @@ def test_a_request_without_end_is_cut_by_the_clock(tmp_path: Path) -> None:
 
 
 def test_a_window_leaves_out_what_came_before_and_after(tmp_path: Path) -> None:
-    head = 'measure = { mode = "window", from = "1s", to = "2s" }\ndeterministic = true'
+    head = 'measure = { mode = "window", from = "1s", to = "2s" }\nruns = 1'
     rows = "[[0, 50000], [1.2, 20000], [1.4, 30000], [2.5, 70000]]"
     text = plan("window", head, f'app = "trace"\nrows = {rows}', topology=WIRE)
     for substrate in ("sim", "live"):
@@ -140,7 +140,7 @@ def test_a_window_leaves_out_what_came_before_and_after(tmp_path: Path) -> None:
 def test_a_window_in_which_nothing_arrives_is_empty(
     tmp_path: Path, app: str, protocol: str
 ) -> None:
-    head = 'measure = { mode = "window", from = "0.2s", to = "0.8s" }\ndeterministic = true'
+    head = 'measure = { mode = "window", from = "0.2s", to = "0.8s" }\nruns = 1'
     text = plan("empty", head, app, topology=WIRE, more="stop.time = '1s'")
     for substrate in ("sim", "live"):
         own = text.replace('"tcp-newreno"', f'"{protocol}"')
@@ -150,7 +150,7 @@ def test_a_window_in_which_nothing_arrives_is_empty(
 
 
 def test_datagrams_have_windows(tmp_path: Path) -> None:
-    head = 'measure = { mode = "window", from = "1s", to = "2s" }\ndeterministic = true'
+    head = 'measure = { mode = "window", from = "1s", to = "2s" }\nruns = 1'
     text = plan("udp", head, 'rate = "1M"', topology=WIRE, more="stop.time = '3s'")
     text = text.replace('"tcp-newreno"', '"udp"')
     for substrate in ("sim", "live"):
@@ -161,7 +161,7 @@ def test_datagrams_have_windows(tmp_path: Path) -> None:
 
 def test_steady_state_counts_packets_and_ends_with_them(tmp_path: Path) -> None:
     text = plan(
-        "steady", 'measure = "steady"\ndeterministic = true', "", topology=WIRE,
+        "steady", 'measure = "steady"\nruns = 1', "", topology=WIRE,
         rest="[live.scenario]\n'stop.time' = '30s'", more="stop.packets = 1100\nstop.batch = 100",
     )  # fmt: skip
     sim, live = run(text, tmp_path, "sim"), run(text, tmp_path, "live")
@@ -207,7 +207,7 @@ def test_datagrams_talk_as_on_sim(tmp_path: Path, substrate: str, topology: str)
 def test_datagrams_and_answers_are_counted_as_packets(tmp_path: Path, app: str) -> None:
     traffic = {"udp": 'rate = "2M"', "request": 'app = "request"\nresponse = "20k"'}
     text = plan(
-        app, 'measure = "steady"\ndeterministic = true', traffic[app], topology=WIRE,
+        app, 'measure = "steady"\nruns = 1', traffic[app], topology=WIRE,
         rest="[live.scenario]\n'stop.time' = '30s'", more="stop.packets = 330\nstop.batch = 30",
     )  # fmt: skip
     text = text.replace('"tcp-newreno"', '"udp"') if app == "udp" else text
@@ -233,7 +233,7 @@ def grows(series: Any) -> bool:
 
 def test_what_is_sent_is_a_series(tmp_path: Path) -> None:
     record = "record = { series = ['flow.1.offered', 'flow.1.cwnd'], interval = '2ms' }"
-    text = plan("sent", "deterministic = true", 'app = "file"\nbytes = "300k"', topology=WIRE,
+    text = plan("sent", "runs = 1", 'app = "file"\nbytes = "300k"', topology=WIRE,
                 more=record, rest="[series]\nruns = [1]")  # fmt: skip
     sim, live = (run(text, tmp_path, s) for s in ("sim", "live"))
     for cell in ("ours", "kernel"):
@@ -248,7 +248,7 @@ def test_what_is_sent_is_a_series(tmp_path: Path) -> None:
 
 def test_a_flow_shorter_than_an_interval_has_no_series_and_is_a_run(tmp_path: Path) -> None:
     record = "record = { series = ['flow.1.cwnd'], interval = '5s' }"
-    text = plan("brief", "deterministic = true", 'app = "file"\nbytes = "3k"', topology=WIRE,
+    text = plan("brief", "runs = 1", 'app = "file"\nbytes = "3k"', topology=WIRE,
                 more=record, rest="[series]\nruns = [1]")  # fmt: skip
     live = run(text, tmp_path, "live")
     for cell in ("ours", "kernel"):
@@ -259,7 +259,7 @@ def test_a_flow_shorter_than_an_interval_has_no_series_and_is_a_run(tmp_path: Pa
 def test_applications_have_series(tmp_path: Path, app: str) -> None:
     """Of connections that come and go, and of answers, which the receiver sends."""
     text = plan(
-        app, "deterministic = true", APPS[app], topology=WIRE, more="record.interval = '2ms'",
+        app, "runs = 1", APPS[app], topology=WIRE, more="record.interval = '2ms'",
         rest="[series]\nruns = [1]",
     )  # fmt: skip
     sim, live = run(text, tmp_path, "sim"), run(text, tmp_path, "live")
@@ -282,7 +282,7 @@ def flows_until(
     folder: Path, app: str, substrate: str, protocol: str = "udp", stop: str = "1s"
 ) -> Any:
     """The outcome of a flow in a run of a second, or as long as it says."""
-    text = plan("until", "deterministic = true", app, topology=WIRE, more=f"stop.time = '{stop}'")
+    text = plan("until", "runs = 1", app, topology=WIRE, more=f"stop.time = '{stop}'")
     text = text.replace('"tcp-newreno"', f'"{protocol}"')
     return run(text, folder, substrate, "stack=ours").outcome("ours", 1)
 
@@ -397,7 +397,7 @@ protocol = "udp"
 rate = "200k"
 """
     text = plan(
-        "endless", "deterministic = true", f'app = "file"\nbytes = "300k"{more}', topology=WIRE,
+        "endless", "runs = 1", f'app = "file"\nbytes = "300k"{more}', topology=WIRE,
         more="stop.time = '50s'",
     )  # fmt: skip
     for substrate in ("sim", "live"):
