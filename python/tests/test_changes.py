@@ -257,7 +257,7 @@ def test_a_lanes_credits_are_recorded_on_sim_and_emu() -> None:
     names = ["flow.1.n2.hop-credit.credits", "flow.1.n2.queued", "flow.1.n1.hop-credit.credits"]
     scenario = {
         "topology": {"words": "linear,3,rate=24M"},
-        "flow": [{"from": "n1", "to": "n3", "protocol": "hop", "app": "file", "bytes": "300k"}],
+        "flow": [{"from": "n1", "to": "n3", "protocol": "hop", "app": "file", "bytes": "2M"}],
         "stop": {"time": "30s"},
         "record": {"series": names},
     }  # fmt: skip
@@ -266,11 +266,12 @@ def test_a_lanes_credits_are_recorded_on_sim_and_emu() -> None:
     assert sorted(result.series_names()) == sorted(names) == sorted(sim.series_names)
     for name in names:
         model, real = sim.series(name).to_numpy(), series(result, name)[:, 1]
-        assert len(real) > 5
+        assert len(real) > 50
         for seen in (model, real):
             assert seen.min() >= 0 and seen.max() <= 8
         # Under way, credits are used up and packets wait: in both worlds.
         assert abs(np.median(real) - np.median(model)) <= 3
+    # About one look in twenty finds a packet waiting: of some two hundred, none is no chance.
     assert series(result, names[1])[:, 1].max() > 0
 
 
