@@ -146,6 +146,7 @@ def test_named_levels_are_chosen_by_name() -> None:
 @pytest.mark.parametrize(
     ("change", "key", "line", "message"),
     [
+        (("runs = 4", "emu = { patience = '3 apples' }"), "emu.patience", 3, "unknown unit apples"),
         (("runs = 4", "rnus = 4"), "rnus", 3, "unknown key; did you mean `runs`"),
         (('"jain"', '"jian"'), "metrics", 4, "no metric is called jian; did you mean `jain`"),
         (("{hops+1}", "{hop+1}"), "scenario.topology.words", 7, "nothing is called {hop}"),

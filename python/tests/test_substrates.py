@@ -33,7 +33,7 @@ from wifu import (
 from wifu import plan as plans
 from wifu.api import Results
 from wifu.campaign import Campaign, check_scenarios
-from wifu.emulated import Emulated, InvalidRun, as_there, sweep
+from wifu.emulated import Emulated, InvalidRun, as_there, node_of, sweep
 from wifu.errors import LabError, PlanError
 from wifu.flows import flows_of
 from wifu.plan import Plan
@@ -805,3 +805,11 @@ def report_of(folder: Path, columns: int | None) -> str:
     done = CliRunner().invoke(cli.app, ["report", str(folder), *wide])
     assert done.exit_code == 0, done.output
     return (folder / "figures/divergence-goodput.svg").read_text()
+
+
+def test_retries_of_emulated_nodes_are_those_of_the_radio() -> None:
+    """With RTS they are not what links transmitted beyond the first."""
+    row = {"name": "n1", "retries": 7}
+    links = [{"from": "n1", "frames": 10, "attempts": 12, "failed": 1}]
+    node = node_of(row, links, {})
+    assert (node["retries"], node["attempts"], node["failed"]) == (7, 12, 1)

@@ -161,6 +161,8 @@ class Emulated(RealTime):
         scene = folder / "scenario.toml"
         scene.write_text(toml.dumps(_scene(scenario)))
         options = [f"--{k}" for k in ("spin", "share") if self.settings.get(k)]
+        if "patience" in self.settings:
+            options.append(f"--patience={self.settings['patience']}")
         net = Emulation(
             scenario=str(scene),
             hold=bool(_changes(scenario)),
@@ -223,7 +225,7 @@ class Emulated(RealTime):
         _check_stamp(status, outcome)
         if looks.wanted:
             outcome["series"] |= looks.series(outcome["sim_seconds"])
-        nodes = [_node(row, links, outcome["daemons"]) for row in net.nodes()]
+        nodes = [node_of(row, links, outcome["daemons"]) for row in net.nodes()]
         return {"substrate": "emu", **outcome, "nodes": nodes, "links": links, "stamp": status}
 
 
@@ -330,7 +332,7 @@ def _scene(scenario: Scenario) -> dict[str, Any]:
     return {"topology": _topology(scenario), **{k: scenario[k] for k in keys if k in scenario}}
 
 
-def _node(
+def node_of(
     row: Mapping[str, Any], links: list[dict[str, Any]], daemons: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A node as the simulator counts it, from its links and its daemon."""
@@ -341,7 +343,7 @@ def _node(
     )
     return {
         "name": row["name"], "position": row.get("position"), "frames": frames,
-        "attempts": attempts, "retries": attempts - frames, "failed": failed,
+        "attempts": attempts, "retries": row["retries"], "failed": failed,
         "received": row.get("received"), "queue_drops": row.get("queue_drops"),
         "delay_us": row.get("delay_us"), **({"host": host} if host else {}),
     }  # fmt: skip

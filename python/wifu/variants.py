@@ -9,7 +9,7 @@ from typing import Any
 
 from wifu.cells import Axis, flat, levels_of, set_path
 from wifu.errors import LabError, PlanError, nearest
-from wifu.values import Value
+from wifu.values import Value, seconds
 
 SUBSTRATES = {
     "sim": "in virtual time, by the simulator",
@@ -22,7 +22,13 @@ COMMON = ("vary", "scenario", "runs", "run_timeout")
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "sim": {},
-    "emu": {"dilation": int | float, "spin": bool, "share": bool, "repeats": int},
+    "emu": {
+        "dilation": int | float,
+        "spin": bool,
+        "share": bool,
+        "repeats": int,
+        "patience": str,
+    },
     "live": {"hosts": dict, "addresses": dict, "control": dict, "program": str, "ssh": str},
 }
 """What it may say besides: how to run there."""
@@ -51,6 +57,11 @@ def settings_of(source: Mapping[str, Value], substrate: str) -> dict[str, Any]:
                 raise PlanError(f"unknown key; {nearest(key, (*COMMON, *own))}", f"{name}.{key}")
             if key in own and not isinstance(value, own[key]):
                 raise PlanError(f"cannot be {value!r}", f"{name}.{key}")
+            if key == "patience":
+                try:
+                    seconds(value)
+                except LabError as error:
+                    raise PlanError(str(error), f"{name}.{key}") from None
     settings = {k: v for k, v in source.get(substrate, {}).items() if k not in COMMON}
     if settings.get("dilation", 1) < 1:
         raise PlanError("is 1 or more", f"{substrate}.dilation")

@@ -3,13 +3,14 @@
 
 mod common;
 
+use std::net::UdpSocket;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use common::privileged;
 use wifu_linux::emu::{Config, Emulation, Order, Overhear, Reply, Routing, socket_path};
 use wifu_radio::topology::{Topology, resolve};
-use wifu_wire::Rng;
+use wifu_wire::{Rng, Span};
 
 /// Threads are counted: one test at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -33,6 +34,7 @@ fn config(test: &str) -> Config {
         rng,
         dilation: 1.0,
         spin: false,
+        patience: Span(300_000),
         overhear: Overhear::Never,
         push_back: true,
         export: None,
@@ -137,4 +139,60 @@ fn how_busy_the_medium_is_stands_in_a_file_until_it_is_quiet() {
     ping.kill().expect("ping");
     ping.wait().expect("ping");
     within("nothing is sent", &|s| s == 0.0);
+}
+
+/// How many frames of a hundred questions and answers, and what else kernels sent, entered the model
+/// with a delivery.
+fn answered_at_once(patience: Span) -> u64 {
+    let config = Config {
+        patience,
+        ..config("answers")
+    };
+    let emulation = Emulation::start(config).expect("emulation");
+    let [a, b] = [0, 1].map(|i| emulation.hosts()[i].clone());
+    let server = (b.address, 7_000);
+    let bound = |address| move || UdpSocket::bind(address);
+    let echo = b.namespace.run(bound(server)).expect("namespace");
+    let echo = echo.expect("socket");
+    let asks = a.namespace.run(bound((a.address, 0))).expect("namespace");
+    let asks = asks.expect("socket");
+    for socket in [&echo, &asks] {
+        socket
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .expect("timeout");
+    }
+    let program = std::thread::spawn(move || {
+        let mut buffer = [0; 100];
+        for _ in 0..100 {
+            let (bytes, from) = echo.recv_from(&mut buffer).expect("a question");
+            echo.send_to(&buffer[..bytes], from).expect("an answer");
+        }
+    });
+    let mut buffer = [0; 100];
+    for _ in 0..100 {
+        asks.send_to(&[0; 50], server).expect("a question");
+        asks.recv_from(&mut buffer).expect("an answer");
+        // Whoever asks anew at once has answered, too.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    program.join().expect("program");
+    let Ok(Reply::Status(status)) = emulation.control().ask(Order::Status) else {
+        panic!("no answer");
+    };
+    status.at_once
+}
+
+#[test]
+fn what_programs_answer_enters_with_what_they_answer() {
+    if !privileged() {
+        return;
+    }
+    let _alone = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let (waited, none) = (
+        answered_at_once(Span::MILLI * 5),
+        answered_at_once(Span::ZERO),
+    );
+    assert!(waited >= 90, "{waited}");
+    // Address resolution is the kernel's.
+    assert!(none <= 10, "{none}");
 }

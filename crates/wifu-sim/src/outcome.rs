@@ -275,7 +275,7 @@ pub struct NodeOutcome {
     pub frames: u64,
     /// Times a data frame was put on the air.
     pub attempts: u64,
-    /// Attempts beyond a frame's first.
+    /// Attempts beyond a frame's first, an RTS that got no answer included.
     pub retries: u64,
     /// Frames given up.
     pub failed: u64,
@@ -396,7 +396,7 @@ pub struct LinkOutcome {
     /// these, `acked` were acknowledged.
     #[serde(default)]
     pub tries: u64,
-    /// Attempts that were acknowledged.
+    /// Packets of `frames` that were acknowledged.
     pub acked: u64,
     /// Packets that the MAC was done with: acknowledged or given up.
     pub frames: u64,

@@ -15,6 +15,7 @@ use wifu_linux::emu::control::ask_socket;
 use wifu_linux::emu::{Emulation, Order, Overhear, Reply, RoutingKind, dry_run, socket_path};
 use wifu_linux::netns::RUN;
 use wifu_node::{Registry, Substrate};
+use wifu_wire::Span;
 
 mod daemons;
 mod map;
@@ -139,6 +140,10 @@ pub struct Args {
     /// Never sleep: less late, for one processor
     #[arg(long)]
     spin: bool,
+    /// So long the radio waits for what programs answer to what their hosts receive, which then
+    /// leaves as if they took no time; 0s: their answers leave when they come
+    #[arg(long, value_name = "TIME", default_value = "300us", value_parser = span)]
+    patience: Span,
     /// Instead of asking for commands: pingall, iperf, or pingall+iperf
     #[arg(long, value_name = "TESTS", value_delimiter = '+')]
     test: Vec<Test>,
@@ -317,6 +322,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     };
     writeln!(std::io::stdout(), "{text}").context("standard output")?;
     Ok(code)
+}
+
+/// A time in words.
+fn span(text: &str) -> Result<Span, String> {
+    text.parse().map_err(|e| format!("{e}"))
 }
 
 /// Everything measured, with what it was measured on.

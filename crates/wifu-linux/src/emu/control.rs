@@ -152,8 +152,8 @@ pub struct Status {
     pub pressure: Option<f64>,
     /// Frames that kernels sent.
     pub sent: u64,
-    /// Those of them that a kernel sent while it was handed another one: they entered the model at
-    /// the time of that delivery.
+    /// Those of them that a kernel sent while it was handed another one, or a program while that was
+    /// waited for: they entered the model at the time of that delivery.
     pub at_once: u64,
     /// Frames to addresses that no node has, dropped.
     pub unknown: u64,
@@ -189,8 +189,10 @@ pub struct LinkRow {
     pub cut: bool,
     /// Packets that the MAC has done with: acknowledged or given up.
     pub frames: u64,
-    /// Transmissions, repeated ones included.
+    /// Transmissions of data frames, repeated ones included.
     pub attempts: u64,
+    /// Attempts at the packets that the MAC has done with, an RTS that got no answer included.
+    pub tries: u64,
     /// Packets of `frames` that the receiver acknowledged.
     pub acked: u64,
     /// Packets of `frames` whose last attempt failed, too.
@@ -222,7 +224,7 @@ pub struct NodeRow {
     pub sent: u64,
     /// Of these, given up.
     pub failed: u64,
-    /// Transmissions besides the first of each packet.
+    /// Attempts besides the first of each packet, an RTS that got no answer included.
     pub retries: u64,
     /// Packets for it, or for all, that its radio received.
     pub received: u64,
@@ -295,8 +297,8 @@ impl fmt::Display for Status {
         let lost = [self.queue_drops, self.unknown, self.refused];
         writeln!(
             f,
-            "  frames        {} sent, {} of them as a kernel was handed another; dropped: {} for a \
-             full queue, {} for unknown addresses, {} for interfaces that were down",
+            "  frames        {} sent, {} of them at the time of a delivery; dropped: {} for a full \
+             queue, {} for unknown addresses, {} for interfaces that were down",
             self.sent, self.at_once, lost[0], lost[1], lost[2]
         )?;
         self.routes(f)?;

@@ -4,7 +4,8 @@
 //! this thread gets to it. The clock decides two things only: at which model time a frame that was
 //! read from a TAP enters the model, and when a frame that the model delivered is written to a TAP.
 //! What a kernel sends while it is handed a frame (a packet that it forwards, an acknowledgement)
-//! enters at the time of that delivery, whatever the clock says.
+//! enters at the time of that delivery, whatever the clock says; and so does what a program on its
+//! host sends a moment after it, for which the model waits.
 
 use super::air::Air;
 use super::clock::Clock;
@@ -64,6 +65,7 @@ pub(crate) struct Engine {
     clock: Clock,
     dilation: f64,
     spin: bool,
+    patience: Span,
     poller: Poller,
     taps: Vec<Tap>,
     hosts: Arc<Vec<Host>>,
@@ -79,6 +81,10 @@ pub(crate) struct Engine {
     counts: Counts,
     /// Nodes whose kernels were handed something at this model time, and may have answered.
     handed: Vec<u16>,
+    /// Nodes of which programs may still answer what was delivered at this model time.
+    awaited: Vec<u16>,
+    /// The model stands still until then, by the clock on the wall, or until all have answered.
+    held: Time,
     /// Model time of the last event or frame.
     now: Time,
     /// When it is told next how busy the medium is; never while it is quiet, and told so.
@@ -99,6 +105,7 @@ pub(crate) struct Parts {
     pub clock: Clock,
     pub dilation: f64,
     pub spin: bool,
+    pub patience: Span,
     pub poller: Poller,
     pub taps: Vec<OwnedFd>,
     pub monitors: Monitors,
@@ -126,6 +133,7 @@ impl Engine {
             clock: parts.clock,
             dilation: parts.dilation,
             spin: parts.spin,
+            patience: parts.patience,
             poller: parts.poller,
             taps,
             hosts: parts.hosts,
@@ -140,6 +148,8 @@ impl Engine {
             events: Lateness::default(),
             counts: Counts::default(),
             handed: Vec::new(),
+            awaited: Vec::new(),
+            held: Time::ZERO,
             now: Time::ZERO,
             survey_at: Time::NEVER,
         })
@@ -164,7 +174,7 @@ impl Engine {
                 true => Time::ZERO,
                 false => {
                     let due = self.next().min(self.survey_at);
-                    self.clock.wall(due)
+                    self.clock.wall(due).max(self.held)
                 }
             };
             self.poller.wait(deadline, 0, &mut ready)?;
@@ -180,11 +190,21 @@ impl Engine {
         self.radio.poll_timeout().min(self.play.next())
     }
 
+    /// The model time by now: it stands still while a program's answer is waited for.
+    fn present(&mut self) -> Time {
+        let wall = Poller::now();
+        if wall < self.held {
+            return self.now;
+        }
+        self.held = Time::ZERO;
+        self.clock.model(wall)
+    }
+
     /// Everything that is due on the radio by now, each at its own time. Gives the model time at
     /// which something new may happen.
     fn catch_up(&mut self) -> Time {
         for _ in 0..MOST_EVENTS {
-            let now = self.clock.model(Poller::now());
+            let now = self.present();
             let due = self.next();
             if due > now {
                 self.now = self.now.max(now);
@@ -350,6 +370,9 @@ impl Engine {
                 break;
             };
             self.submit(now, node as u16, cookie);
+            if self.held > Time::ZERO {
+                self.answered(node as u16);
+            }
         }
         self.grant(node as u16);
     }
@@ -370,12 +393,14 @@ impl Engine {
     /// since, so that they can enter the model where it stands: their hosts took no time, as those
     /// of the simulator.
     fn take_answers(&mut self) {
+        self.awaited.clear();
         for i in 0..self.handed.len() {
             let node = self.handed[i];
             let at = usize::from(node);
             if !self.taps[at].armed || self.taps[at].off {
                 continue;
             }
+            let before = self.counts.at_once;
             // As many as there is room for: what goes nowhere takes none, and could come for ever.
             for _ in 0..self.radio.room(node) {
                 let Some(cookie) = self.next_of(at) else {
@@ -385,8 +410,29 @@ impl Engine {
                 self.submit(self.now, node, cookie);
             }
             self.grant(node);
+            if self.counts.at_once == before {
+                self.awaited.push(node);
+            }
         }
         self.handed.clear();
+        self.wait_for_programs();
+    }
+
+    /// Programs have not answered yet. The model waits for them, unless it is late as it is.
+    fn wait_for_programs(&mut self) {
+        let wall = Poller::now();
+        if !self.awaited.is_empty() && wall < self.clock.wall(self.now) + self.patience {
+            self.held = wall + self.patience;
+        }
+    }
+
+    /// A frame of this node came while it was waited for.
+    fn answered(&mut self, node: u16) {
+        self.counts.at_once += 1;
+        self.awaited.retain(|n| *n != node);
+        if self.awaited.is_empty() {
+            self.held = Time::ZERO;
+        }
     }
 
     /// Empty a TAP's ring, or nearly so if its kernel fills it as fast.
@@ -562,6 +608,7 @@ impl Engine {
                 cut: self.air.is_cut(from, to),
                 frames: c.frames,
                 attempts: c.attempts,
+                tries: c.tries,
                 acked: c.acked,
                 failed: c.failed,
                 overheard: c.overheard,

@@ -46,7 +46,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use wifu_radio::Radio;
 use wifu_radio::plan::Plan;
-use wifu_wire::Rng;
+use wifu_wire::{Rng, Span};
 
 /// Which nodes' kernels are shown frames for others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +77,9 @@ pub struct Config {
     pub dilation: f64,
     /// Never sleep: less late, and a whole processor gone.
     pub spin: bool,
+    /// So long, by the clock on the wall, the model waits for what programs answer to what their hosts
+    /// were handed; it then enters at the time of that delivery. 0: it enters when it comes.
+    pub patience: Span,
     /// Which kernels are shown frames for others.
     pub overhear: Overhear,
     /// Let drivers stop their queues while their rings are full.
@@ -292,7 +295,7 @@ fn start_radio(
     let air = air::Air::new(&plan, config.movable);
     let (orders, inbox) = channel();
     let (tell, started) = channel();
-    let (dilation, spin) = (config.dilation, config.spin);
+    let (dilation, spin, patience) = (config.dilation, config.spin, config.patience);
     let (known, shared) = (hosts.clone(), shared.clone());
     let run = move || {
         // Made by the thread that waits on it: it sets that thread's timer slack.
@@ -310,6 +313,7 @@ fn start_radio(
             clock,
             dilation,
             spin,
+            patience,
             poller,
             taps,
             monitors,

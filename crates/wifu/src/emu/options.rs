@@ -92,6 +92,7 @@ fn described(args: &Args, plan: Plan, (routing, movable): (Routing, bool), rng: 
         rng,
         dilation: args.dilation,
         spin: args.spin,
+        patience: args.patience,
         overhear: args.overhear.into(),
         push_back: args.push_back == Switch::On,
         export: args.export.clone(),
