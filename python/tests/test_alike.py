@@ -111,14 +111,14 @@ def test_what_a_level_does_not_set_is_told_as_the_plan_has_it() -> None:
 def test_a_kernel_beside_ours_is_told_and_named() -> None:
     plan = plans.load(EXPERIMENTS / "agreement/plan.toml")
     sim, emu = (alike.differences(plan.variant(s)) for s in ("sim", "emu"))
-    assert sim[0].profiles == ("kernel-reno", "wifu-tahoe")
+    assert sim[0].profiles == ("linux", "wifu-tahoe")
     assert (sim[0].kernel, emu[0].kernel) == (False, True)
     assert "kernel is the kernel's own TCP" in emu[0].sentence()
     assert alike.names(plan.variant("emu"), "stack")["newreno"] == "newreno (wifu-tahoe)"
     (again,) = alike.elsewhere(plan.variant("sim"), plan.variant("emu"))
     assert again["is"]["emu"] == "kernel:reno,quickack=on"
     note = diverge.Divergence("x", "sim", 0.1, (), (again,)).notes()[0]
-    assert note.startswith("stack kernel is tcp-reno,profile=kernel-reno,ack_every=1 on sim and")
+    assert note.startswith("stack kernel is tcp-linux-reno,profile=linux,ack_every=1 on sim and")
 
 
 def test_what_a_testbed_sets_for_one_protocol_alone_is_told() -> None:
