@@ -1,11 +1,11 @@
 """Claims of published papers against what was measured.
 
 A check passes if its point estimate lies where it must; a HARD one also needs its one-sided 90 %
-bound there, and is OPEN without it, or with fewer than six runs. An estimate elsewhere is a FAIL, whatever its interval reaches:
-to PASS needs the estimate. SOFT is judged by the estimate alone, INFO is reported and not judged,
-HW means something only on real hardware. If both sides of a HARD comparison are the same number in
-every run, it is identical, which counts for nothing: there was nothing to compare. Results of
-another scenario that have a plan's name leave its claims OPEN.
+bound there, and six runs of what is random, and is OPEN without. An estimate elsewhere is a FAIL,
+whatever its interval reaches: to PASS needs the estimate. SOFT is judged by the estimate alone,
+INFO is reported and not judged, HW means something only on real hardware. If both sides of a HARD
+comparison are the same number in every run, it is identical, which counts for nothing: there was
+nothing to compare. Results of another scenario that have a plan's name leave its claims OPEN.
 """
 
 from __future__ import annotations
