@@ -153,6 +153,8 @@ def test_batches_that_are_too_small_for_an_interval_are_told(tmp_path: Path) -> 
     assert "tcp-reno (1 of 10 took no time)" in told("none", [*fine[:-1], 0.0])
     assert "(they took 0.1 to 9 s)" in told("spread", [1.0] + [0.1] * 9 + [9.0])
     assert "(lag-1 correlation 0.7" in told("slow", [1.0] + [0.5] * 5 + [1.5] * 5)
+    assert "(only 9 batches)" in told("few", fine[:-1])
+    assert "(only 3 batches)" in told("three", fine[:4])
     # The interval of many runs is not of their batches.
     assert told("runs", [*fine[:-1], 0.0], STEADY.replace("copies = 2", "")) == ""
 

@@ -46,6 +46,25 @@ def test_passive_loss() -> None:
     assert np.isnan(metrics.passive_loss(0, 0))
 
 
+def test_links_of_several_routes_have_each_their_own_passive_loss() -> None:
+    """n1 to n4 by n2, later by n3: who hands on behind a link is its own receiver."""
+
+    def hop(number: int, one: str, two: str) -> dict[str, Any]:
+        return {"flow": 1, "reverse": False, "hop": number, "from": one, "to": two, "packets": 9}
+
+    def link(one: str, two: str, frames: int, heard: int) -> dict[str, Any]:
+        return {"from": one, "to": two, "frames": frames, "overheard_frames": heard}
+
+    hops = [hop(1, "n1", "n2"), hop(1, "n1", "n3"), hop(2, "n2", "n4"), hop(2, "n3", "n4")]
+    links = [link("n2", "n4", 100, 0), link("n3", "n4", 50, 0)]
+    links += [link("n2", "n1", 0, 75), link("n3", "n1", 0, 10)]
+    rows = metrics.hop_rows({"hops": hops, "links": links})
+    assert [(r["from"], r["to"]) for r in rows] == [(h["from"], h["to"]) for h in hops]
+    found = [r["passive_loss"] for r in rows]
+    assert found[:2] == pytest.approx([0.25, 0.8])
+    assert np.isnan(found[2:]).all()
+
+
 def test_a_steady_stream_has_one_rate_in_every_window() -> None:
     times = np.arange(1, 1001) * 1e-3
     for window, step in ((0.2, 0.02), (0.05, 0.002), (0.1, 0.1)):

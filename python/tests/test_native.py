@@ -172,6 +172,11 @@ def test_why_attempts_failed_is_data_and_lost_rts_are_a_cause_of_their_own() -> 
     assert why["causes"]["rts_lost"] == len(sent) - len(heard) > failed / 2
     assert "the RTS was lost" in why["words"] and "answer was lost" not in why["words"]
     assert why["attempts"] == len(sent)
+    # What they were lost to is recorded of each.
+    lost = frames[(frames["what"] == "lost") & (frames["kind"] == "rts")]
+    assert len(lost) == len(sent) - len(heard)
+    assert not (lost["why"] == lost["why"].cat.categories[0]).any(), "each says why"
+    assert sum(why["lost_to"]["rts"].values()) == why["causes"]["rts_lost"]
     links = {(k["from"], k["to"]): k for k in why["links"]}
     assert sum(k["failed"] for k in links.values()) == failed
     assert links["n1", "n2"]["causes"]["rts_lost"] > 0

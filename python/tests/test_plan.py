@@ -444,6 +444,24 @@ def test_a_probe_is_recorded_where_a_flow_has_the_part() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("flow.1.peer.window", "of all flows, without their numbers: write 'peer.window'"),
+        ("flow.*.cubic.w_max", "write 'cubic.w_max'"),
+        ("clamp.peer.limit", "the receiver's begins with peer: write 'peer.clamp.limit'"),
+        ("clamp.limit.peer", "write 'peer.clamp.limit'"),
+        ("peer", "write 'peer.window'"),
+        ("node.n1.queue", r"series in \[scenario.record\]"),
+    ],
+)
+def test_names_of_series_that_a_plan_cannot_have_are_told(name: str, words: str) -> None:
+    with pytest.raises(PlanError, match=words) as refused:
+        plans.parse(f'{BASE}\n[series]\nruns = [1]\nrecord = ["{name}"]\n')
+    assert refused.value.key == "series.record"
+    assert refused.value.line is not None
+
+
+@pytest.mark.parametrize(
     ("text", "overrides", "key", "words"),
     [
         (BASE, ["runs=100000000"], "runs", "100,000,000 runs are too many"),

@@ -27,6 +27,7 @@ SPECS: list[tuple[dict[str, Any], str]] = [
         {"kind": "bars", "x": "hops", "published": {"tcp-reno": {"1": 5.5, "3": 2.0}}},
         "Student t",
     ),
+    ({"kind": "ratio", "x": "hops"}, "ratios of means.*; n = 5 pairs of runs per cell; whiskers"),
     ({"kind": "cdf"}, "goodput of the flows; 40 values"),
     ({"kind": "cdf", "metric": "srtt"}, "runs; 20 values"),
     ({"kind": "flows"}, "Goodput of each flow, and of all together; whiskers"),

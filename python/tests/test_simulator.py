@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import wifu
+from wifu import figures
 from wifu import plan as plans
 from wifu.campaign import check_scenarios
 from wifu.errors import LabError
@@ -243,3 +244,40 @@ def test_a_flow_that_contends_meets_the_same_fading() -> None:
     assert len(common) > 25
     assert alone[common].nunique() > 20
     assert (alone[common] == contending[common]).all()
+
+
+def test_a_probe_of_the_receivers_part_is_recorded_and_drawn_by_a_plan(tmp_path: Path) -> None:
+    """The receiver limits the window, and the same part of the sender has nothing to limit."""
+    text = """
+    name = "limited"
+    runs = 1
+    [scenario]
+    topology.words = "linear,3"
+    [[scenario.flow]]
+    from = "n1"
+    to = "n3"
+    protocol = "{protocol}"
+    app = "file"
+    bytes = "200k"
+    [vary]
+    protocol = ["tcp-newreno", "tcp-clamp"]
+    [series]
+    runs = [1]
+    record = ["clamp.limit", "peer.clamp.limit", "peer.window"]
+    [[figure]]
+    kind = "timeseries"
+    show = ["peer.clamp.limit", "peer.window"]
+    where = { protocol = "tcp-clamp" }
+    [label]
+    "peer.clamp.limit" = "what the receiver allows"
+    """
+    found = wifu.campaign(plans.parse(text), tmp_path / "r")
+    plain, clamp = (found.series(c) for c in found.plan.cells)
+    assert "flow.1.peer.window" in plain and "flow.1.peer.clamp.limit" not in plain
+    allowed = clamp["flow.1.peer.clamp.limit"].dropna()
+    own = clamp["flow.1.clamp.limit"].dropna()
+    assert len(allowed) > 10 and not own.reindex(allowed.index).equals(allowed)
+    (made,) = figures.draw_all(found)
+    assert isinstance(made, figures.Drawn)
+    svg = made.svg.read_text()
+    assert "what the receiver allows" in svg and "peer.window" in svg

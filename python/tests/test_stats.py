@@ -123,6 +123,46 @@ def test_batch_means_of_an_autoregressive_process_cover_where_the_naive_interval
     assert naive / 400 < 0.5
 
 
+@pytest.mark.parametrize(
+    ("rho", "least", "most"), [(0.0, 0.945, 0.98), (0.2, 0.92, 0.97), (0.4, 0.87, 0.94)]
+)
+def test_intervals_of_batches_that_depend_on_each_other_are_wider(
+    rho: float, least: float, most: float
+) -> None:
+    """As Student's they cover 95, 91 and 82 %."""
+    rng = np.random.default_rng(8)
+    hits = plain = 0
+    for _ in range(1000):
+        noise = rng.normal(0, 1, 10)
+        x = np.empty(10)
+        x[0] = noise[0] / np.sqrt(1 - rho**2)
+        for i in range(1, 10):
+            x[i] = rho * x[i - 1] + noise[i]
+        found = stats.batch_rate(100.0 + x, np.full(10, 1.0))
+        hits += found.low <= 100.0 <= found.high
+        wrong = stats.mean_interval(100.0 + x)
+        plain += wrong.low <= 100.0 <= wrong.high
+        assert found.half >= wrong.half * (1 - 1e-9)
+    assert least <= hits / 1000 <= most
+    assert rho == 0 or plain / 1000 < hits / 1000 - 0.02
+
+
+def test_batches_are_widened_by_hand() -> None:
+    rising = [1.0, 2.0, 3.0, 4.0, 5.0]
+    found, plain = stats.batch_rate(rising, np.ones(5)), stats.mean_interval(rising)
+    # Products 2, 0, 0, 2 by squares 4, 1, 0, 1, 4: (0.4 + 1/5) / (1 - 3/5) is above 0.9.
+    assert stats.neighbours(rising) == pytest.approx(0.4)
+    assert found.half == pytest.approx(plain.half * (1.9 / 0.1) ** 0.5)
+    assert found.method == "batch means, t, widened for correlation"
+    wave = stats.batch_rate([1.0, 3.0] * 5, np.ones(10))
+    assert wave.method == "batch means, t"
+    assert wave.half == pytest.approx(stats.mean_interval([1.0, 3.0] * 5).half)
+    four = stats.batch_rate(rising[:4], np.ones(4))
+    assert four.half == pytest.approx(stats.mean_interval(rising[:4]).half), "too few to tell"
+    assert stats.neighbours([2.0, 2.0]) == 0.0
+    assert stats.batch_rate([2.0] * 6, np.ones(6)).method == "none"
+
+
 def test_batch_means_by_hand() -> None:
     found = stats.batch_means([9, 9, 1, 3, 2, 4, 3, 5, 7], 4, discard=1)
     assert found.estimate == pytest.approx((2 + 3 + 4) / 3)

@@ -195,7 +195,7 @@ def seen(name: str, values: Sequence[tuple[int, float]]) -> list[list[float]]:
     for at, (port, value) in enumerate(values, 1):
         ends = [f"a1:{port}", "a3:5202"]
         local, remote = ends if one.node == "n1" else reversed(ends)
-        rows.append({"local": local, "remote": remote, "values": {"offered": value}, "time": at})
+        rows.append({"local": local, "remote": remote, "values": {one.of: value}, "time": at})
     return [list(p) for p in watched._points(one, rows, ("", "a3:5202"))]
 
 
@@ -208,6 +208,20 @@ def test_what_is_offered_is_summed_over_connections() -> None:
 def test_what_the_other_end_offers_is_looked_at_once_an_interval() -> None:
     told = seen("flow.1.peer.offered", [(8, 0), (8, 0), (8, 7), (8, 7)])
     assert told == [[1, 0], [2, 0], [3, 7], [4, 7]]
+
+
+def test_a_probe_of_the_receivers_part_is_asked_of_the_receivers_daemon() -> None:
+    """The number has no `peer.` there: both ends have the part, and each its own value."""
+    names = ["flow.*.clamp.limit", "flow.*.peer.clamp.limit"]
+    given = scenario("tcp-clamp", "kernel:cubic", record={"series": names})
+    watch.check(given, flows_of(given), [])
+    found = watch.wanted(given, flows_of(given), ["n1", "n2", "n3"])
+    assert [(w.name, w.node, w.of) for w in found] == [
+        ("flow.1.clamp.limit", "n1", "clamp.limit"),
+        ("flow.1.peer.clamp.limit", "n3", "clamp.limit"),
+    ], "the kernel's have no such part"
+    told = seen("flow.1.peer.clamp.limit", [(8, 4), (8, 5), (8, 5), (8, 9)])
+    assert told == [[1, 4], [2, 5], [3, 5], [4, 9]]
 
 
 def test_what_is_offered_ends_with_all_octets_of_a_flow_that_is_finished() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import json
 from collections.abc import Mapping, Sequence
@@ -91,8 +90,8 @@ class Run:
     @property
     def why(self) -> dict[str, Any]:
         """Why attempts failed (scenario key `record.frames`), as `wifu sim` says it: `words` is its
-        sentence, `causes` how many by which cause, `hidden` who was hidden from whom, `links` the
-        same of each link.
+        sentence, `causes` how many by which cause, `lost_to` what `rts`, `cts` and `ack` were lost
+        to, `hidden` who was hidden from whom, `links` the same of each link.
         """
         return _why(self.outcome)
 
@@ -259,8 +258,7 @@ class Results:
             octets = np.asarray([list(b) for b in rows["batch_bytes"] if b is not None], float)
             if octets.ndim == 2 and octets.shape[1] >= 3:
                 own = octets.mean(axis=0) if base == "goodput" else octets.sum(axis=0)
-                found = stats.batch_rate(own * 8.0, list(rows["batch_s"].iloc[0]))
-                return dataclasses.replace(found, method="batch means, t")
+                return stats.batch_rate(own * 8.0, list(rows["batch_s"].iloc[0]))
         return stats.mean_interval(x)
 
     def wide(self) -> list[Cell]:

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
+from wifu import stats
 from wifu.cells import Cell
 from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
 from wifu.plan import Plan
@@ -37,6 +38,11 @@ APART = 1.05
 
 EVEN = 1.1
 """Up to so many times as many bytes delivered, and counts are compared."""
+
+ENOUGH = 10
+"""Of so many batches an interval is made without a word: how much fewer depend on each other they
+do not tell.
+"""
 
 RATES = ("goodput", "aggregate", "starved", *SHARES)
 """Metrics of goodputs."""
@@ -150,8 +156,9 @@ def _small(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if not found:
         return ""
     return (
-        "Batches are too small for an interval of one run's: "
-        f"{first(found, MOST)}. Take larger ones (stop.batch), or more runs."
+        "Intervals of one run's batches may cover less than 95 %: "
+        f"{first(found, MOST)}. Take larger ones and ten at least (stop.batch, stop.packets), or "
+        "more runs."
     )
 
 
@@ -164,10 +171,10 @@ def _unfit(flows: pd.DataFrame) -> str:
         return f"{int((times == 0).sum())} of {times.size} took no time"
     if np.std(times) > np.mean(times):
         return f"they took {times.min():.2g} to {times.max():.2g} s"
-    apart = sum(np.asarray(b, dtype=float) for b in flows["batch_bytes"]) / times
-    apart = apart - np.mean(apart)
-    square = float(np.sum(apart**2))
-    follow = float(np.sum(apart[1:] * apart[:-1])) / square if square else 0.0
+    if times.size < ENOUGH:
+        return f"only {times.size} batches"
+    rates = sum(np.asarray(b, dtype=float) for b in flows["batch_bytes"]) / times
+    follow = stats.neighbours(rates)
     # One-sided at 5 % of what independent ones have.
     return f"lag-1 correlation {follow:.2f}" if follow > 1.645 / times.size**0.5 else ""
 

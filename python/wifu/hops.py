@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,9 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def _ways(outcome: Outcome, reverse: bool) -> list[list[Mapping[str, Any]]]:
-    """The hops of each flow in one direction, in order."""
+    """The hops of each flow in one direction, in order; of a hop that several routes had its links
+    one after the other.
+    """
     ways: dict[int, list[Mapping[str, Any]]] = {}
     for hop in outcome.get("hops") or []:
         if bool(hop["reverse"]) == reverse:
@@ -66,18 +67,22 @@ def _ways(outcome: Outcome, reverse: bool) -> list[list[Mapping[str, Any]]]:
 
 
 def _unheard(outcome: Outcome, way: Sequence[Mapping[str, Any]]) -> list[float]:
-    """For each hop of a way its passive-ACK loss, nan for the last.
+    """For each hop of a way its passive-ACK loss, nan where nothing was handed on behind it.
 
     What node i overhears of i+1 is counted whomever it was for, so what i+1 handed to anyone but i
     is what it is a share of; in a chain that is what it handed to i+2.
     """
     links = {(link["from"], link["to"]): link for link in outcome.get("links") or []}
+    behind = {(int(hop["hop"]), hop["from"]) for hop in way}
     losses = []
-    for before, hop in pairwise(way):
-        upstream, node = before["from"], hop["from"]
+    for hop in way:
+        upstream, node = hop["from"], hop["to"]
+        if (int(hop["hop"]) + 1, node) not in behind:
+            losses.append(float("nan"))
+            continue
         on = sum(link["frames"] for (a, b), link in links.items() if a == node and b != upstream)
         losses.append(passive_loss(on, _overheard(links.get((node, upstream)))))
-    return [*losses, float("nan")]
+    return losses
 
 
 def _overheard(link: Mapping[str, Any] | None) -> int:

@@ -363,17 +363,52 @@ def batch_means(series: ArrayLike, batches: int, discard: int = 0, level: float 
     if size == 0:
         raise ValueError(f"{x.size} values do not make {batches} batches")
     means = x[: size * batches].reshape(batches, size).mean(axis=1)
-    return mean_interval(means[discard:], level)
+    return _widened(means[discard:], mean_interval(means[discard:], level))
 
 
 def batch_rate(amounts: ArrayLike, times: ArrayLike, level: float = 0.95) -> Interval:
     """All amounts by all times of successive batches, with Student's interval of its linearization:
-    where batches take equal times it is that of the mean of their rates.
+    where batches take equal times it is that of the mean of their rates. See `_widened`.
     """
     x, t = np.asarray(amounts, dtype=float), np.asarray(times, dtype=float)
     rate = float(x.sum() / t.sum())
-    around = mean_interval((x - rate * t) / t.mean() + rate, level)
-    return replace(around, estimate=rate)
+    each = (x - rate * t) / t.mean() + rate
+    return replace(_widened(each, mean_interval(each, level)), estimate=rate)
+
+
+CORRELATED = 5
+"""Of so many batches on their correlation is estimated; of fewer it says nothing."""
+
+MOST_CORRELATED = 0.9
+"""What it is taken for at most: an interval is up to 4.4 times as wide."""
+
+
+def _widened(each: Floats, plain: Interval) -> Interval:
+    """An interval of successive batches, wider as much as their correlation makes the mean less
+    certain: by the root of (1 + c) / (1 - c), as if batches were an autoregressive process.
+
+    `c` is the correlation of neighbours without the bias that it has for being taken about the
+    batches' own mean (M. G. Kendall, Note on bias in the estimation of autocorrelation, Biometrika
+    41, 1954), and nothing where it is negative. Of ten batches 95 % are 96 where they are
+    independent, 94 at c = 0.2 (91 without it) and 90 at 0.4 (82).
+    """
+    if each.size < CORRELATED or not plain.known:
+        return replace(plain, method="batch means, t" if plain.known else plain.method)
+    n = each.size
+    c = min(MOST_CORRELATED, (neighbours(each) + 1 / n) / (1 - 3 / n))
+    if c <= 0:
+        return replace(plain, method="batch means, t")
+    half = plain.half * ((1 + c) / (1 - c)) ** 0.5
+    low, high = plain.estimate - half, plain.estimate + half
+    return replace(plain, low=low, high=high, method="batch means, t, widened for correlation")
+
+
+def neighbours(series: ArrayLike) -> float:
+    """The correlation of each value with the next one; 0 if nothing varies."""
+    x = np.asarray(series, dtype=float)
+    apart = x - np.mean(x)
+    square = float(np.sum(apart**2))
+    return float(np.sum(apart[1:] * apart[:-1])) / square if square else 0.0
 
 
 def _scipy() -> Any:

@@ -287,6 +287,9 @@ class Tables:
         names = self._get("series", dict, {}).get("record", [])
         if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
             raise PlanError(f"is a list such as ['cubic.w_max'], not {names!r}", "series.record")
+        for name in names:
+            if (why := _not_of_flows(name)) is not None:
+                raise PlanError(f"{name!r}: {why}", "series.record")
         return tuple(names)
 
     def _check_baseline(self, pair: str | None, baseline: Value) -> None:
@@ -298,3 +301,17 @@ class Tables:
             raise PlanError(
                 f"{pair} has no {baseline}; {nearest(str(baseline), self.known[pair])}", "baseline"
             )
+
+
+def _not_of_flows(name: str) -> str | None:
+    """Why `[series] record` cannot have a name that a scenario, or nobody, would write so."""
+    head, *rest = name.split(".")
+    if head == "flow":
+        of = ".".join(rest[1:]) or "cwnd"
+        return f"names here are of all flows, without their numbers: write {of!r}"
+    if head == "node":
+        return "names here are of flows; those of nodes are for series in [scenario.record]"
+    if name == "peer" or "peer" in rest:
+        own = ".".join(word for word in (head, *rest) if word != "peer") or "window"
+        return f"what is the receiver's begins with peer: write 'peer.{own}'"
+    return None

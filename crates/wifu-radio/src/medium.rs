@@ -411,10 +411,13 @@ impl Medium {
     #[inline(always)]
     fn count_loss(&mut self, number: u32, signal: &Signal, run: &mut Run) {
         if signal.kind != FrameKind::Data || signal.to == NOBODY {
+            // Nobody counts it; who looks at frames wants to know of it all the same.
+            if run.tracing {
+                self.tell_loss(number, signal, run);
+            }
             return;
         }
-        let fate = &self.signals[number as usize];
-        let (miss, other) = (fate.miss, fate.miss_other);
+        let miss = self.signals[number as usize].miss;
         run.note(u64::from(signal.to), miss as u64);
         let lost = miss != Why::None;
         if let Some(counters) = self.account(usize::from(signal.from), signal.to) {
@@ -426,15 +429,26 @@ impl Medium {
         }
         self.transceivers[usize::from(signal.to)].lost[miss as usize] += 1;
         if run.tracing {
-            run.record(Record {
-                why: miss,
-                other,
-                mode: signal.mode.0,
-                bytes: signal.bytes as u16,
-                flags: u8::from(signal.retry),
-                ..run.entry(What::Lost, signal.frame, signal.to, signal.from)
-            });
+            self.tell_loss(number, signal, run);
         }
+    }
+
+    /// A record of a frame that did not reach the one for whom it is.
+    #[cold]
+    fn tell_loss(&mut self, number: u32, signal: &Signal, run: &mut Run) {
+        let fate = &self.signals[number as usize];
+        if signal.to == NOBODY || fate.miss == Why::None {
+            return;
+        }
+        run.record(Record {
+            why: fate.miss,
+            other: fate.miss_other,
+            mode: signal.mode.0,
+            bytes: signal.bytes as u16,
+            kind: signal.kind,
+            flags: u8::from(signal.retry),
+            ..run.entry(What::Lost, signal.frame, signal.to, signal.from)
+        });
     }
 }
 
@@ -765,6 +779,62 @@ mod tests {
     }
 
     #[test]
+    fn lost_control_frames_say_to_whom_and_change_no_hash() {
+        use FrameKind::{Ack, Cts, Rts};
+        for kind in [Rts, Cts, Ack] {
+            let mut hashes = Vec::new();
+            for tracing in [false, true] {
+                // The second station is too weak to be received, and strong enough to spoil it.
+                let (mut m, mut run) = medium(8.0, 7.0);
+                run.tracing = tracing;
+                let frame = Signal::new(kind, 1, m.phy.base(), 40);
+                let (first, first_end, _) = begin_frame(&mut m, &mut run, 0, frame);
+                run.now = Time(30_000);
+                let (second, second_end, _) = begin(&mut m, &mut run, 2);
+                run.now = first_end;
+                assert!(!end(&mut m, &mut run, first).right);
+                run.now = second_end;
+                end(&mut m, &mut run, second);
+                let lost = of(&run, What::Lost);
+                let told: Vec<_> = lost
+                    .iter()
+                    .map(|r| (r.kind, r.peer, r.why, r.other))
+                    .collect();
+                let all = [
+                    (kind, 0, Why::Collision, 2),
+                    (FrameKind::Data, 2, Why::Locked, 0),
+                ];
+                assert_eq!(told, all[..if tracing { 2 } else { 0 }]);
+                if tracing {
+                    assert_eq!((lost[0].node, lost[0].bytes), (1, 40));
+                    assert_eq!(lost[0].time, first_end, "when it was over");
+                }
+                assert_eq!(
+                    m.at(1).lost.iter().sum::<u64>(),
+                    1,
+                    "the data alone is counted"
+                );
+                hashes.push(run.hash);
+            }
+            assert_eq!(hashes[0], hashes[1]);
+        }
+    }
+
+    #[test]
+    fn a_control_frame_that_arrives_is_not_lost() {
+        let (mut m, mut run) = medium(20.0, 20.0);
+        run.tracing = true;
+        let rts = Signal::new(FrameKind::Rts, 1, m.phy.base(), 20);
+        let (number, over, _) = begin_frame(&mut m, &mut run, 0, rts);
+        run.now = over;
+        assert!(end(&mut m, &mut run, number).right);
+        assert_eq!(
+            (of(&run, What::Lost).len(), of(&run, What::Received).len()),
+            (0, 1)
+        );
+    }
+
+    #[test]
     fn transmissions_are_shown_to_who_watches_and_recorded_for_who_traces() {
         for (watching, tracing) in [(false, false), (true, false), (false, true), (true, true)] {
             let (mut m, mut run) = medium(20.0, 20.0);
@@ -882,7 +952,11 @@ mod tests {
 
     #[test]
     fn a_repetition_is_recorded_as_one_and_control_frames_are_not_counted() {
-        for (kind, lost) in [(FrameKind::Data, 1), (FrameKind::Ack, 0)] {
+        for (kind, lost) in [
+            (FrameKind::Data, 1),
+            (FrameKind::Ack, 0),
+            (FrameKind::Rts, 0),
+        ] {
             let (mut m, mut run) = medium(3.0, 20.0);
             run.tracing = true;
             let mode = m.phy.base();
@@ -897,8 +971,12 @@ mod tests {
             run.now = over;
             end(&mut m, &mut run, number);
             let records = of(&run, What::Lost);
-            let flags: Vec<u8> = records.iter().map(|r| r.flags).collect();
-            assert_eq!(flags, vec![1; lost], "{kind:?}");
+            let told: Vec<_> = records.iter().map(|r| (r.flags, r.kind, r.why)).collect();
+            assert_eq!(
+                told,
+                [(1, kind, Why::Weak)],
+                "lost and told, counted or not"
+            );
             assert_eq!(m.at(1).lost.iter().sum::<u64>(), lost as u64, "{kind:?}");
             let attempts = m.links(0).next().map(|l| l.2.attempts);
             assert_eq!(attempts, Some(lost as u64), "{kind:?}");

@@ -27,7 +27,7 @@ pub enum What {
     Sent = 3,
     /// `node` decoded what `peer` sent.
     Received = 4,
-    /// `node` lost a frame that `peer` sent to it; see `why` and `other`.
+    /// `node` lost a frame that `peer` sent to it, of any `kind`; see `why` and `other`.
     Lost = 5,
     /// `node` let go of `peer`'s frame for a stronger one from `other`.
     Captured = 6,

@@ -239,7 +239,11 @@ impl AirCapture {
             }
             // A duplicate has such a record besides its own.
             What::Received => self.write(r, r.peer, Sight::Heard),
-            What::Lost if matches!(r.why, Why::Collision | Why::Noise | Why::Interference) => {
+            // Of control frames a capture has those that were decoded.
+            What::Lost
+                if r.kind == FrameKind::Data
+                    && matches!(r.why, Why::Collision | Why::Noise | Why::Interference) =>
+            {
                 self.write(r, r.peer, Sight::Garbled);
             }
             _ => {}

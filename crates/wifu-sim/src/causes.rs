@@ -35,11 +35,65 @@ pub struct Link {
     pub ack_lost: u64,
     /// RTS put on the air.
     pub requests: u64,
+    /// What the RTS, CTS and ACK were lost to that are counted above, as far as records tell.
+    pub rts: Fates,
+    /// See `rts`; their sender is the receiver of the data.
+    pub cts: Fates,
+    /// See `cts`.
+    pub ack: Fates,
     /// Attempts that got no answer, for whatever reason.
     pub failed: u64,
     /// The sender's queue was full.
     pub refused: u64,
     stage: Stage,
+    /// What its last control frame was lost to.
+    fate: Option<(Why, u16)>,
+}
+
+/// What control frames were lost to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fates {
+    /// Stations that were on the air, by the strongest.
+    pub stations: BTreeMap<u16, u64>,
+    /// The receiver was transmitting.
+    pub transmitting: u64,
+    /// Nobody else was on the air.
+    pub noise: u64,
+    /// What is no 802.11 was on.
+    pub interference: u64,
+}
+
+impl Fates {
+    fn add(&mut self, fate: Option<(Why, u16)>) {
+        match fate {
+            None | Some((Why::None, _)) => {}
+            Some((Why::Transmitting, _)) => self.transmitting += 1,
+            Some((Why::Interference, _)) => self.interference += 1,
+            Some((Why::Noise, _) | (_, NOBODY)) => self.noise += 1,
+            Some((_, other)) => *self.stations.entry(other).or_default() += 1,
+        }
+    }
+
+    /// How many are known.
+    pub fn known(&self) -> u64 {
+        let stations: u64 = self.stations.values().sum();
+        stations + self.transmitting + self.noise + self.interference
+    }
+
+    /// How many of `lost` frames of this kind were lost to what, in words.
+    fn words(&self, lost: u64, what: &str, name: &dyn Fn(u16) -> String) -> Vec<(u64, String)> {
+        let stations = self.stations.iter();
+        let mut all: Vec<(u64, String)> = stations
+            .map(|(other, n)| (*n, format!("{what} lost to {}", name(*other))))
+            .collect();
+        all.extend([
+            (self.transmitting, format!("{what} lost, receiver sending")),
+            (self.noise, format!("{what} lost to noise")),
+            (self.interference, format!("{what} lost to interference")),
+            (lost.saturating_sub(self.known()), format!("{what} lost")),
+        ]);
+        all
+    }
 }
 
 /// How far the present attempt came.
@@ -82,16 +136,20 @@ impl Causes {
             (What::Sent, FrameKind::Data) => {
                 let link = self.link(r.node, r.peer);
                 link.attempts += 1;
-                link.stage = Stage::DataSent;
+                link.reach(Stage::DataSent);
             }
             (What::Refused, _) => self.link(r.node, r.peer).refused += 1,
             (What::Sent, FrameKind::Rts) => {
                 let link = self.link(r.node, r.peer);
                 link.requests += 1;
-                link.stage = Stage::RtsSent;
+                link.reach(Stage::RtsSent);
             }
             (What::Failed, _) => self.link(r.node, r.peer).fail(),
-            (What::Lost, _) => self.lost(r),
+            (What::Lost, FrameKind::Data) => self.lost(r),
+            (What::Lost, FrameKind::Rts) => self.link(r.peer, r.node).fate = Some((r.why, r.other)),
+            (What::Lost, FrameKind::Cts | FrameKind::Ack) => {
+                self.link(r.node, r.peer).fate = Some((r.why, r.other));
+            }
             // What the receiver does about an attempt.
             (What::Received, FrameKind::Rts) => self.reach(r, Stage::RtsHeard),
             (What::Received, FrameKind::Data) => self.reach(r, Stage::DataHeard),
@@ -104,7 +162,7 @@ impl Causes {
     /// The attempt of `peer` to send to `node` came so far; a broadcast is none.
     fn reach(&mut self, r: &Record, stage: Stage) {
         if let Some(link) = self.links.get_mut(&(r.peer, r.node)) {
-            link.stage = stage;
+            link.reach(stage);
         }
     }
 
@@ -129,15 +187,30 @@ impl Causes {
 }
 
 impl Link {
+    /// The present attempt came so far.
+    fn reach(&mut self, stage: Stage) {
+        (self.stage, self.fate) = (stage, None);
+    }
+
     /// An attempt failed. What became of its data was counted when that was lost.
     fn fail(&mut self) {
         self.failed += 1;
+        let fate = self.fate.take();
         match std::mem::take(&mut self.stage) {
-            Stage::RtsSent => self.rts_lost += 1,
+            Stage::RtsSent => {
+                self.rts_lost += 1;
+                self.rts.add(fate);
+            }
             Stage::RtsHeard => self.rts_unanswered += 1,
-            Stage::CtsSent => self.cts_lost += 1,
+            Stage::CtsSent => {
+                self.cts_lost += 1;
+                self.cts.add(fate);
+            }
             Stage::DataHeard => self.ack_unsent += 1,
-            Stage::AckSent => self.ack_lost += 1,
+            Stage::AckSent => {
+                self.ack_lost += 1;
+                self.ack.add(fate);
+            }
             Stage::Idle | Stage::DataSent => {}
         }
     }
@@ -161,13 +234,13 @@ impl Link {
             (self.interference, String::from("interference")),
             (self.weak, String::from("too weak to notice")),
             (self.transmitting, String::from("receiver sending too")),
-            (self.rts_lost, String::from("RTS lost")),
             (self.rts_unanswered, String::from("RTS not answered")),
-            (self.cts_lost, String::from("CTS lost")),
             (self.ack_unsent, String::from("ACK not sent")),
-            (self.ack_lost, String::from("ACK lost")),
             (self.refused, String::from("queue full")),
         ]);
+        causes.extend(self.rts.words(self.rts_lost, "RTS", name));
+        causes.extend(self.cts.words(self.cts_lost, "CTS", name));
+        causes.extend(self.ack.words(self.ack_lost, "ACK", name));
         causes.retain(|(n, _)| *n > 0);
         causes.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         let others: u64 = causes.iter().skip(most).map(|(n, _)| n).sum();
@@ -294,5 +367,62 @@ mod tests {
             "7 RTS lost, 6 RTS not answered, 5 ACK lost, 4 ACK not sent, 3 CTS lost"
         );
         assert_eq!((link.requests, link.failed), (26, 25));
+    }
+    #[test]
+    fn lost_control_frames_say_to_whom() {
+        use FrameKind::{Ack, Cts, Data, Rts};
+        let lost = |kind, why, other| {
+            let (node, peer) = if kind == Rts { (1, 0) } else { (0, 1) };
+            let record = record(What::Lost, kind, node, peer);
+            Record {
+                why,
+                other,
+                ..record
+            }
+        };
+        let rts = [record(What::Sent, Rts, 0, 1)];
+        let cts = [
+            rts[0],
+            record(What::Received, Rts, 1, 0),
+            record(What::Sent, Cts, 1, 0),
+        ];
+        let ack = [
+            record(What::Sent, Data, 0, 1),
+            record(What::Received, Data, 1, 0),
+            record(What::Sent, Ack, 1, 0),
+        ];
+        let attempts: [(&[Record], Record, usize); 9] = [
+            (&rts, lost(Rts, Why::Collision, 3), 1),
+            (&rts, lost(Rts, Why::Locked, 3), 1),
+            (&rts, lost(Rts, Why::Captured, 3), 1),
+            (&rts, lost(Rts, Why::Weak, 2), 1),
+            (&rts, lost(Rts, Why::Weak, NOBODY), 1),
+            (&rts, lost(Rts, Why::Noise, NOBODY), 1),
+            (&rts, lost(Rts, Why::Transmitting, 1), 4),
+            (&cts, lost(Cts, Why::Interference, NOBODY), 5),
+            (&ack, lost(Ack, Why::Collision, 4), 6),
+        ];
+        let mut all = Vec::new();
+        for (attempt, lost, times) in attempts {
+            for _ in 0..times {
+                all.extend_from_slice(attempt);
+                all.push(lost);
+                all.push(record(What::Failed, Data, 0, 1));
+            }
+        }
+        // The one before says nothing of an ACK that was lost without a record.
+        all.extend_from_slice(&ack);
+        all.push(record(What::Failed, Data, 0, 1));
+        let causes = count(&all);
+        let link = &causes.links[&(0, 1)];
+        assert_eq!(
+            link.words(9, &|n| n.to_string()),
+            "6 ACK lost to 4, 5 CTS lost to interference, 4 RTS lost, receiver sending, \
+             3 RTS lost to 3, 2 RTS lost to noise, 1 ACK lost, 1 RTS lost to 2"
+        );
+        assert_eq!((link.rts_lost, link.cts_lost, link.ack_lost), (10, 5, 7));
+        assert_eq!((link.rts.known(), link.ack.known()), (10, 6));
+        assert!(link.collisions.is_empty(), "data alone");
+        assert_eq!(causes.links.len(), 1);
     }
 }

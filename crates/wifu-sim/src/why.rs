@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 use wifu_radio::plan::Plan;
 
-use crate::causes::{Causes, Link};
+use crate::causes::{Causes, Fates, Link};
 
 /// Hidden pairs that are named.
 const NAMED: usize = 3;
@@ -63,6 +63,83 @@ pub struct Losses {
     cts_lost: u64,
     ack_unsent: u64,
     ack_lost: u64,
+    /// What RTS, CTS and ACK were lost to.
+    control: [Lost; 3],
+}
+
+/// What control frames of a kind were lost to.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Lost {
+    /// Somebody was on the air whom the frame's sender does not sense: sender, receiver, who.
+    hidden: BTreeMap<(u16, u16, u16), u64>,
+    /// Somebody whom it senses; the receiver included.
+    together: u64,
+    noise: u64,
+    /// What is no 802.11.
+    interference: u64,
+}
+
+/// Control frames as JSON names them, in the order of `Losses::control`.
+const CONTROL: [&str; 3] = ["rts", "cts", "ack"];
+
+impl Lost {
+    fn add(&mut self, from: u16, to: u16, fates: &Fates, ears: &Ears) {
+        self.together += fates.transmitting;
+        self.noise += fates.noise;
+        self.interference += fates.interference;
+        for (other, n) in &fates.stations {
+            if ears.hidden(from, *other) {
+                *self.hidden.entry((from, to, *other)).or_default() += n;
+            } else {
+                self.together += n;
+            }
+        }
+    }
+
+    /// Keys for programs, how many, and words.
+    fn causes(&self) -> [(&'static str, u64, &'static str); 4] {
+        let hidden = self.hidden.values().sum();
+        [
+            (
+                "hidden",
+                hidden,
+                "to stations that its sender does not sense",
+            ),
+            (
+                "together",
+                self.together,
+                "to ones that its sender senses, or the receiver's own frame",
+            ),
+            ("noise", self.noise, "to noise"),
+            ("interference", self.interference, "to what is no 802.11"),
+        ]
+    }
+
+    fn counts(&self) -> Json {
+        let causes = self.causes().into_iter();
+        Json::Object(causes.map(|(key, n, _)| (key.into(), n.into())).collect())
+    }
+
+    /// Who spoiled how many of `lost`, in words; nothing if no record tells.
+    fn words(&self, lost: u64, name: &dyn Fn(u16) -> String) -> Option<String> {
+        let mut causes = self.causes();
+        let known: u64 = causes.iter().map(|(_, n, _)| n).sum();
+        if known == 0 {
+            return None;
+        }
+        causes.sort_by_key(|(_, n, _)| std::cmp::Reverse(*n));
+        let causes = causes.iter().filter(|(_, n, _)| *n > 0);
+        let mut parts: Vec<String> = causes
+            .map(|(key, n, what)| match *key {
+                "hidden" => format!("{n} {what}: {}", pairs(&self.hidden, name)),
+                _ => format!("{n} {what}"),
+            })
+            .collect();
+        if lost > known {
+            parts.push(format!("{} unknown", lost - known));
+        }
+        Some(parts.join("; "))
+    }
 }
 
 impl Losses {
@@ -86,6 +163,11 @@ impl Losses {
         self.cts_lost += link.cts_lost;
         self.ack_unsent += link.ack_unsent;
         self.ack_lost += link.ack_lost;
+        let [rts, cts, ack] = &mut self.control;
+        rts.add(from, to, &link.rts, ears);
+        // The receiver of the data answers.
+        cts.add(to, from, &link.cts, ears);
+        ack.add(to, from, &link.ack, ears);
         for map in [&link.collisions, &link.locked, &link.drowned] {
             for (other, n) in map {
                 if ears.hidden(from, *other) {
@@ -116,11 +198,7 @@ impl Losses {
                 self.interference,
                 "a source that is no 802.11 was on",
             ),
-            (
-                "rts_lost",
-                self.rts_lost,
-                "the RTS was lost, whoever was on the air",
-            ),
+            ("rts_lost", self.rts_lost, "the RTS was lost"),
             (
                 "rts_unanswered",
                 self.rts_unanswered,
@@ -155,8 +233,13 @@ impl Losses {
             .map(|(key, n, what)| {
                 let share = percent(*n as f64 / whole);
                 match *key {
-                    "hidden" => format!("{share} {what} ({})", self.pairs(name)),
-                    _ => format!("{share} {what}"),
+                    "hidden" => {
+                        format!("{share} {what} (hidden; {})", pairs(&self.hidden, name))
+                    }
+                    _ => match self.to_what(key, *n, name) {
+                        Some(told) => format!("{share} {what} ({told})"),
+                        None => format!("{share} {what}"),
+                    },
                 }
             })
             .collect();
@@ -169,39 +252,58 @@ impl Losses {
         ))
     }
 
-    /// The same as data: `attempts`, `failed`, how many by each of the `causes`, every `hidden`
-    /// pair, and the sentence as `words` (null if hardly any attempt failed).
+    /// What the control frames of such a cause were lost to, in words.
+    fn to_what(&self, key: &str, lost: u64, name: &dyn Fn(u16) -> String) -> Option<String> {
+        let kind = key.strip_suffix("_lost")?;
+        let at = CONTROL.iter().position(|known| *known == kind)?;
+        self.control[at].words(lost, name)
+    }
+
+    /// The same as data: `attempts`, `failed`, how many by each of the `causes`, what control
+    /// frames were lost to (`lost_to`), every `hidden` pair, with the `frame` that was lost, and
+    /// the sentence as `words` (null if hardly any attempt failed).
     pub fn to_json(&self, name: &dyn Fn(u16) -> String) -> Json {
-        let pair = |((from, to, other), n): (&(u16, u16, u16), &u64)| json!({"from": name(*from), "to": name(*to), "other": name(*other), "attempts": n});
+        let mut hidden = Vec::new();
+        let maps = self.control.iter().map(|lost| &lost.hidden);
+        let kinds = ["data"].into_iter().chain(CONTROL);
+        for (frame, map) in kinds.zip([&self.hidden].into_iter().chain(maps)) {
+            hidden.extend(map.iter().map(|((from, to, other), n)| {
+                json!({"from": name(*from), "to": name(*to), "other": name(*other),
+                    "attempts": n, "frame": frame})
+            }));
+        }
         json!({
             "attempts": self.attempts, "failed": self.failed, "causes": self.counts(),
-            "hidden": self.hidden.iter().map(pair).collect::<Vec<Json>>(),
-            "words": self.words(name),
+            "lost_to": self.lost_to(), "hidden": hidden, "words": self.words(name),
         })
     }
 
-    /// Who was hidden from whom most often.
-    fn pairs(&self, name: &dyn Fn(u16) -> String) -> String {
-        let mut pairs: Vec<_> = self.hidden.iter().collect();
-        pairs.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
-        let more = pairs.len() > NAMED;
-        pairs.truncate(NAMED);
-        let mut words: Vec<String> = pairs
-            .iter()
-            .map(|((from, to, other), n)| {
-                format!(
-                    "{} during {} > {}: {n}",
-                    name(*other),
-                    name(*from),
-                    name(*to)
-                )
-            })
-            .collect();
-        if more {
-            words.push(String::from("..."));
-        }
-        format!("hidden; {}", words.join(", "))
+    fn lost_to(&self) -> Json {
+        let each = CONTROL.iter().zip(&self.control);
+        Json::Object(
+            each.map(|(kind, lost)| ((*kind).into(), lost.counts()))
+                .collect(),
+        )
     }
+}
+
+/// Who was hidden from whom most often.
+fn pairs(hidden: &BTreeMap<(u16, u16, u16), u64>, name: &dyn Fn(u16) -> String) -> String {
+    let mut pairs: Vec<_> = hidden.iter().collect();
+    pairs.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+    let more = pairs.len() > NAMED;
+    pairs.truncate(NAMED);
+    let mut words: Vec<String> = pairs
+        .iter()
+        .map(|((from, to, other), n)| {
+            let (from, to) = (name(*from), name(*to));
+            format!("{} during {from} > {to}: {n}", name(*other))
+        })
+        .collect();
+    if more {
+        words.push(String::from("..."));
+    }
+    words.join(", ")
 }
 
 /// What a run's trace of frames says of why attempts failed, as data: of all links together as
@@ -216,7 +318,7 @@ pub fn told(causes: &Causes, ears: &Ears, names: &[&str]) -> Json {
         let mut own = Losses::default();
         own.add(*from, *to, link, ears);
         json!({"from": name(*from), "to": name(*to), "attempts": own.attempts,
-            "failed": own.failed, "causes": own.counts()})
+            "failed": own.failed, "causes": own.counts(), "lost_to": own.lost_to()})
     };
     let mut all = Losses::of(causes, ears).to_json(&name);
     all["links"] = causes.links.iter().map(link).collect();
@@ -288,7 +390,7 @@ mod tests {
         );
         assert_eq!(
             told["hidden"],
-            json!([{"from": "a", "to": "b", "other": "d", "attempts": 1}])
+            json!([{"from": "a", "to": "b", "other": "d", "attempts": 1, "frame": "data"}])
         );
         assert_eq!(
             told["links"][0]["causes"], told["causes"],
@@ -297,10 +399,50 @@ mod tests {
         assert_eq!(told["links"][0]["to"], "b");
         let words = told["words"].as_str().unwrap_or_default();
         assert!(
-            words.contains("89 % the RTS was lost, whoever was on the air; 4.4 % the CTS was lost"),
+            words.contains("89 % the RTS was lost; 4.4 % the CTS was lost"),
             "{words}"
         );
         assert!(!words.contains("answer was lost"));
+    }
+
+    #[test]
+    fn what_control_frames_were_lost_to_is_told_by_the_ears_of_their_sender() {
+        let mut causes = Causes::default();
+        let link = causes.links.entry((0, 1)).or_default();
+        (link.attempts, link.requests, link.failed) = (50, 100, 50);
+        (link.rts_lost, link.cts_lost, link.ack_lost) = (36, 4, 10);
+        // Station 3 is hidden from 0, whose the RTS is, and not from 1, which answers.
+        link.rts.stations.extend([(3, 20), (2, 5)]);
+        (link.rts.transmitting, link.rts.noise, link.rts.interference) = (1, 3, 2);
+        link.cts.stations.insert(4, 4);
+        link.ack.stations.insert(3, 10);
+        let told = told(&causes, &chain(5), &["a", "b", "c", "d", "e"]);
+        assert_eq!(
+            told["lost_to"],
+            json!({
+                "rts": {"hidden": 20, "together": 6, "noise": 3, "interference": 2},
+                "cts": {"hidden": 4, "together": 0, "noise": 0, "interference": 0},
+                "ack": {"hidden": 0, "together": 10, "noise": 0, "interference": 0},
+            })
+        );
+        assert_eq!(told["links"][0]["lost_to"], told["lost_to"]);
+        assert_eq!(
+            told["hidden"],
+            json!([
+                {"from": "a", "to": "b", "other": "d", "attempts": 20, "frame": "rts"},
+                {"from": "b", "to": "a", "other": "e", "attempts": 4, "frame": "cts"},
+            ])
+        );
+        assert_eq!(told["causes"]["rts_lost"], 36);
+        assert_eq!(told["causes"]["hidden"], 0, "of data");
+        assert_eq!(
+            told["words"].as_str().unwrap_or_default(),
+            "Why 50 of 100 attempts failed (50 %): 72 % the RTS was lost (20 to stations that its \
+             sender does not sense: d during a > b: 20; 6 to ones that its sender senses, or the \
+             receiver's own frame; 3 to noise; 2 to what is no 802.11; 5 unknown); 20 % the ACK \
+             was lost (10 to ones that its sender senses, or the receiver's own frame); 8.0 % the CTS \
+             was lost (4 to stations that its sender does not sense: e during b > a: 4)"
+        );
     }
 
     #[test]

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use wifu_core::{Chain, Handler, Hook, Hooks, HopCx, Packet, Seat, Verdict};
 use wifu_engine::Blueprint;
 use wifu_radio::OnAir;
+use wifu_sim::causes::Causes;
 use wifu_sim::mesh::{Seen, Simulation, Tap};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::Scenario;
+use wifu_sim::why::{self, Ears};
 use wifu_wire::Rng;
 use wifu_wire::pcapng::Direction;
 
@@ -772,5 +774,58 @@ fn sources_that_could_do_nothing_are_refused() {
     assert!(
         said.contains("n3: has wires only") || said.contains("no node has a radio"),
         "{said}"
+    );
+}
+
+/// A chain in which neighbours alone hear each other: n1 is hidden from n3.
+const HIDDEN: &str = "[topology]\nwords = \"linear,4,snr=30\"\n\
+     [[topology.link]]\nfrom = \"n1\"\nto = \"n3\"\noff = true\n\
+     [[topology.link]]\nfrom = \"n1\"\nto = \"n4\"\noff = true\n\
+     [[topology.link]]\nfrom = \"n2\"\nto = \"n4\"\noff = true\n\
+     [radio]\nrate = \"6Mb/s\"\nattempts = 7\nattempts_long = 7\nrts_threshold = 0\n";
+
+#[test]
+fn an_rts_that_is_lost_says_to_whom() {
+    // Of other rates, so that they meet.
+    let udp = |rate| format!("protocol = \"udp\"\nrate = \"{rate}\"\nsize = 1000\ntime = \"20s\"");
+    let text = |frames: bool| {
+        let (there, beside) = (
+            flow("n1", "n2", &udp("1Mb/s")),
+            flow("n3", "n4", &udp("2.3Mb/s")),
+        );
+        format!("{HIDDEN}{there}{beside}[record]\nframes = {frames}\n")
+    };
+    let mut watched = simulation(&text(true));
+    watched.run();
+    let outcome = watched.outcome();
+    let hash = run(&text(false)).trace_hash;
+    assert_eq!(outcome.trace_hash, hash, "who looks changes nothing");
+    let mut causes = Causes::default();
+    for record in watched.take_frames() {
+        causes.add(&record);
+    }
+    let link = &causes.links[&(0, 1)];
+    assert!(link.rts_lost > 50, "{link:?}");
+    assert_eq!(link.rts.known(), link.rts_lost, "each has a cause");
+    assert_eq!(link.cts.known(), link.cts_lost);
+    assert_eq!(link.ack.known(), link.ack_lost);
+    // n2 hears n1 and n3 alone, and has nothing to send by itself.
+    let by: Vec<u16> = link.rts.stations.keys().copied().collect();
+    assert_eq!(by, [2]);
+    assert!(link.rts.stations[&2] * 10 > link.rts_lost * 9, "{link:?}");
+    let ears = Ears::new(watched.plan(), false);
+    let told = why::told(&causes, &ears, &["n1", "n2", "n3", "n4"]);
+    let hidden = told["hidden"].as_array().expect("a list");
+    let pair = hidden.iter().find(|row| row["frame"] == "rts");
+    let pair = pair.expect("n1 and n3 do not hear each other");
+    assert_eq!(
+        [&pair["from"], &pair["to"], &pair["other"]],
+        ["n1", "n2", "n3"]
+    );
+    assert_eq!(pair["attempts"], link.rts.stations[&2]);
+    let words = told["words"].as_str().unwrap_or_default();
+    assert!(
+        words.contains("the RTS was lost (") && words.contains("n3 during n1 > n2"),
+        "{words}"
     );
 }

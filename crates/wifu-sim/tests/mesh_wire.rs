@@ -542,3 +542,59 @@ fn who_has_no_radio_gets_none_by_moving() {
     let what = "mobility: movement changes who hears whom, and no node here has a radio";
     assert_eq!(refused.to_string(), what);
 }
+
+/// When b is cut off, packets go by c; both routes end with the wire from d to e.
+#[test]
+fn a_hop_that_several_routes_have_is_told_link_by_link() {
+    let node = |name| format!("[[topology.node]]\nname = \"{name}\"\nwired_only = true\n");
+    let wire = |(a, b, delay): (&str, &str, &str)| {
+        format!(
+            "[[topology.wire]]\na = \"{a}\"\nb = \"{b}\"\nrate = \"10Mb/s\"\ndelay = \"{delay}\"\n"
+        )
+    };
+    let nodes: String = ["a", "b", "c", "d", "e"].map(node).concat();
+    let wires = [
+        ("a", "b", "1ms"),
+        ("a", "c", "2ms"),
+        ("b", "d", "3ms"),
+        ("c", "d", "4ms"),
+        ("d", "e", "5ms"),
+    ];
+    let wires: String = wires.map(wire).concat();
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"e\"\nprotocol = \"udp\"\nrate = \"100kb/s\"\n\
+                time = \"6s\"\nsize = 500\n";
+    let whole = run(&format!("{nodes}{wires}{flow}"));
+    assert_eq!(whole.hops.len(), 3, "one route, one link a hop");
+    let event = "[[event]]\nat = \"2s\"\ncut = [\"a\", \"b\"]\n";
+    let two = run(&format!("{nodes}{wires}{flow}{event}"));
+    let rows: Vec<(u32, &str, &str)> = two
+        .hops
+        .iter()
+        .map(|h| (h.hop, h.from.as_str(), h.to.as_str()))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (1, "a", "b"),
+            (1, "a", "c"),
+            (2, "b", "d"),
+            (2, "c", "d"),
+            (3, "d", "e")
+        ]
+    );
+    // Each link has its own packets, and what they took: the delay of its wire.
+    for (hop, ms) in two.hops.iter().zip([1.0, 2.0, 3.0, 4.0, 5.0]) {
+        let each = hop.propagation_s / hop.packets as f64 * 1e3;
+        assert!(
+            (each - ms).abs() < 1e-9,
+            "{} > {}: {each}",
+            hop.from,
+            hop.to
+        );
+    }
+    let packets: Vec<u64> = two.hops.iter().map(|h| h.packets).collect();
+    assert!(packets[0] >= 50 && packets[1] >= 100, "{packets:?}");
+    assert_eq!(packets[0], packets[2]);
+    assert_eq!(packets[1], packets[3]);
+    assert_eq!(packets[4], packets[0] + packets[1], "both routes share it");
+}

@@ -1,12 +1,13 @@
-//! The account of every hop: where the time of a flow's packets went, per direction and hop.
+//! The account of every hop: where the time of a flow's packets went, per direction, hop and link.
 
 use super::pool::{NO_FLOW, Packet};
 use super::wire::Entered;
 use wifu_radio::Times;
+use wifu_radio::trace::NOBODY;
 use wifu_wire::Span;
 
-/// Where the time of the packets of one flow, direction and hop went.
-#[derive(Clone, Copy, Debug, Default)]
+/// Where the time of the packets of one flow, direction and hop went that took the same link there.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct HopSums {
     pub(crate) from: u16,
     pub(crate) to: u16,
@@ -16,8 +17,72 @@ pub(crate) struct HopSums {
     pub(crate) propagation: Span,
 }
 
-/// Per flow and direction, per hop. Packets of no flow have no account.
-pub(crate) struct Hops(Vec<[Vec<HopSums>; 2]>);
+impl HopSums {
+    /// Of a link that is not known yet.
+    const UNUSED: HopSums = HopSums {
+        from: NOBODY,
+        to: NOBODY,
+        packets: 0,
+        lost: 0,
+        times: Times {
+            queue: Span::ZERO,
+            contention: Span::ZERO,
+            retries: Span::ZERO,
+            air: Span::ZERO,
+        },
+        propagation: Span::ZERO,
+    };
+
+    fn of(from: u16, to: u16) -> HopSums {
+        HopSums {
+            from,
+            to,
+            ..HopSums::UNUSED
+        }
+    }
+}
+
+/// One flow in one direction.
+#[derive(Clone, Default)]
+struct Way {
+    /// By hop: the link that was the first one there.
+    first: Vec<HopSums>,
+    /// Further links of later routes, with their hop.
+    more: Vec<(usize, HopSums)>,
+}
+
+impl Way {
+    /// The account of a link that is not the first one at its hop, or is, but not known yet.
+    #[cold]
+    fn other(&mut self, hop: usize, from: u16, to: u16) -> &mut HopSums {
+        if self.first.len() <= hop {
+            self.first.resize(hop + 1, HopSums::UNUSED);
+        }
+        if self.first[hop].from == NOBODY {
+            self.first[hop] = HopSums::of(from, to);
+            return &mut self.first[hop];
+        }
+        let same = |(n, sums): &(usize, HopSums)| *n == hop && (sums.from, sums.to) == (from, to);
+        let at = self.more.iter().position(same).unwrap_or_else(|| {
+            self.more.push((hop, HopSums::of(from, to)));
+            self.more.len() - 1
+        });
+        &mut self.more[at].1
+    }
+
+    /// Hop by hop, at each the links in the order in which they were taken.
+    fn iter(&self) -> impl Iterator<Item = (usize, &HopSums)> {
+        self.first.iter().enumerate().flat_map(|(hop, first)| {
+            let more = self.more.iter().filter(move |(n, _)| *n == hop);
+            let all = core::iter::once(first).chain(more.map(|(_, sums)| sums));
+            all.filter(|sums| sums.from != NOBODY)
+                .map(move |sums| (hop, sums))
+        })
+    }
+}
+
+/// Per flow and direction. Packets of no flow have no account.
+pub(crate) struct Hops(Vec<[Way; 2]>);
 
 impl Hops {
     /// Accounts of so many flows.
@@ -52,12 +117,12 @@ impl Hops {
         entered: Entered,
         delay: Span,
     ) {
-        let Some(sums) = self.of(packet, from, to) else {
-            return;
-        };
         if entered == Entered::Waits {
             return;
         }
+        let Some(sums) = self.of(packet, from, to) else {
+            return;
+        };
         if let Entered::Flies { waits, takes, .. } = entered {
             sums.packets += 1;
             sums.times.queue = sums.times.queue + waits;
@@ -68,12 +133,13 @@ impl Hops {
         }
     }
 
-    /// All accounts: flow, whether from its receiver to its sender, hop from 0.
+    /// All accounts: flow, whether from its receiver to its sender, hop from 0; of a hop that
+    /// several routes had one for each of its links.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, bool, usize, &HopSums)> {
         self.0.iter().enumerate().flat_map(|(flow, ways)| {
-            ways.iter().enumerate().flat_map(move |(way, hops)| {
-                let hops = hops.iter().enumerate();
-                hops.map(move |(hop, sums)| (flow, way == 1, hop, sums))
+            ways.iter().enumerate().flat_map(move |(way, links)| {
+                let all = links.iter();
+                all.map(move |(hop, sums)| (flow, way == 1, hop, sums))
             })
         })
     }
@@ -84,14 +150,11 @@ impl Hops {
             return None;
         }
         let hop = usize::from(packet.hop);
-        let sums = &mut self.0[packet.flow as usize][usize::from(packet.reverse)];
-        if sums.len() <= hop {
-            sums.resize(hop + 1, HopSums::default());
+        let way = &mut self.0[packet.flow as usize][usize::from(packet.reverse)];
+        let known = way.first.get(hop);
+        if known.is_some_and(|sums| (sums.from, sums.to) == (from, to)) {
+            return Some(&mut way.first[hop]);
         }
-        let sums = &mut sums[hop];
-        if sums.packets + sums.lost == 0 {
-            (sums.from, sums.to) = (from, to);
-        }
-        Some(sums)
+        Some(way.other(hop, from, to))
     }
 }
