@@ -141,7 +141,8 @@ pub(crate) fn needs(
 /// What parts require of a substrate is what parts can read.
 pub(crate) fn readable(c: &Composition, parts: Parts<'_>, problems: &mut Vec<Problem>) {
     for d in parts {
-        for fact in d.requires.iter().filter(|f| !f.for_parts()) {
+        let either = d.requires_either.iter().map(|(fact, _)| fact);
+        for fact in d.requires.iter().chain(either).filter(|f| !f.for_parts()) {
             problems.push(Problem {
                 key: format!("{}.{}", c.name, d.role.key()),
                 what: format!(

@@ -201,6 +201,9 @@ pub struct Descriptor {
     pub writes: Facts,
     /// What it cannot do without and only a substrate knows: refused where nobody tells it.
     pub requires: &'static [Fact],
+    /// The same of facts for which a section stands in where somebody writes it: refused where
+    /// there is neither.
+    pub requires_either: &'static [(Fact, Facts)],
     /// What only a substrate knows, and it acts upon and can do without.
     pub prefers: &'static [Preference],
     /// (heard, emitted in response). `"segment"`, `"overheard"` and `"timer"` are sources too; a
@@ -237,6 +240,7 @@ impl Descriptor {
         wants: Facts::NONE,
         writes: Facts::NONE,
         requires: &[],
+        requires_either: &[],
         prefers: &[],
         hears: &[],
         offers: &[],

@@ -216,6 +216,30 @@ fn check_says_what_a_part_goes_without_and_what_it_does_then() {
 }
 
 #[test]
+fn a_limit_by_hops_is_refused_where_nobody_counts_them() {
+    let check = |spec: &str, on| wifu(&["check", spec, "--substrate", on], "");
+    let bare = "tcp-newreno,gates.add=hop-window";
+    let counts = "tcp-newreno,gates.add=hop-window,watch.add=ttl-hops";
+    assert!(check(bare, "sim").0);
+    for (on, place) in [("mock", "mock"), ("emu", "emu"), ("live", "daemon")] {
+        let (ok, said) = check(bare, on);
+        let why = format!(
+            "tcp-newreno.gates: hop-window requires site.route_hops (hops by the routing table), \
+             which is not known in `wifu {place}`; it is in `wifu sim` with radios, `wifu sim` over \
+             wires; a part that writes path stands in for site.route_hops"
+        );
+        assert!(!ok && said.contains(&why), "{said}");
+        assert!(check(counts, on).0, "{on}");
+    }
+    let mock = |spec| wifu(&["mock", "--protocol", spec, "--bytes", "20k"], "").0;
+    assert!(!mock(bare) && mock(counts));
+    let part = said(&["describe", "hop-window"]);
+    let either =
+        "  Requires site.route_hops (hops by the routing table), or a part that writes path\n";
+    assert!(part.contains(either), "{part}");
+}
+
+#[test]
 fn what_a_protocol_brings_is_described() {
     let file = File::new("described", BRINGS);
     let describe = |name: &str| said(&["describe", name, "--file", file.path()]);

@@ -67,6 +67,11 @@ pub static AP11: Descriptor = Descriptor {
             then: "H_cs is 3",
         },
         Preference {
+            fact: Fact::NextHop,
+            param: None,
+            then: "H_cs is 3, and a new next hop begins no new estimate",
+        },
+        Preference {
             fact: Fact::Transmitter,
             param: None,
             then: "H_cs is 3, for it does not know what comes from the next hop",
