@@ -231,6 +231,27 @@ fn a_limit_by_hops_is_refused_where_nobody_counts_them() {
         assert!(!ok && said.contains(&why), "{said}");
         assert!(check(counts, on).0, "{on}");
     }
+    // Pacers that take the path for one hop until they know.
+    let (by_ttl, by_route) = ("tcp-newreno,gates.add=ap05", "tcp-newreno,gates.add=ap11");
+    let (ok, said) = check(by_ttl, "sim");
+    assert!(
+        !ok && said.contains("ap05 reads path, which nothing"),
+        "{said}"
+    );
+    assert!(check(by_route, "sim").0);
+    let (ok, said) = check(by_route, "live");
+    assert!(
+        !ok && said.contains("ap11 requires site.route_hops"),
+        "{said}"
+    );
+    let (ok, said) = check("tcp-newreno,gates.add=ap11,ap_hops=ttl", "sim");
+    let why = "ap11 with ttl needs watch = ttl-hops, but here it is missing";
+    assert!(!ok && said.contains(why), "{said}");
+    let (ok, said) = check("tcp-ap11,ap_hops=ttl", "live");
+    assert!(
+        ok && said.contains("it counts hops by the TTL of what arrives"),
+        "{said}"
+    );
     let mock = |spec| wifu(&["mock", "--protocol", spec, "--bytes", "20k"], "").0;
     assert!(!mock(bare) && mock(counts));
     let part = said(&["describe", "hop-window"]);
