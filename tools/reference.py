@@ -79,6 +79,9 @@ def parts(known: list[dict[str, Any]]) -> list[str]:
             if p["requires"]:
                 facts = ", ".join(f"`{fact}`" for fact in p["requires"])
                 lines += ["", f"Requires {facts}."]
+            for one in p["requires_either"]:
+                told = f"Requires `{one['fact']}`, or a part that writes `{one['section']}`."
+                lines += ["", told]
             if p["params"]:
                 lines += ["", "| parameter | default | range | |", "|---|---|---|---|"]
             for q in p["params"]:

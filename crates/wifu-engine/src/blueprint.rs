@@ -2,12 +2,14 @@
 //! of composition.
 
 use crate::bench::Bench;
+use crate::board::Facts;
 use crate::checks;
 use crate::component::{Component, SLOTS};
 use crate::composition::Library;
 use crate::composition::{Composition, ConfigError, Problem};
 use crate::descriptor::{BuildError, Descriptor, Registry, SHIM};
 use crate::face::Face;
+use crate::fact::Fact;
 use crate::hooks;
 use crate::params::{Params, Value};
 use crate::permit::Kind;
@@ -95,6 +97,17 @@ pub struct HopHalf<'a> {
 }
 
 impl Blueprint {
+    /// What its parts require of a substrate: which part, and the fact, with the section that would
+    /// stand in for it if a part here wrote it.
+    pub fn required(&self) -> impl Iterator<Item = (&'static Descriptor, Fact, Option<Facts>)> {
+        let written = |section| self.parts.iter().any(|p| p.desc.writes.has(section));
+        self.parts.iter().map(|p| p.desc).flat_map(move |d| {
+            let either = d.requires_either.iter().filter(move |e| !written(e.1));
+            let either = either.map(move |(fact, section)| (d, *fact, Some(*section)));
+            d.requires.iter().map(move |f| (d, *f, None)).chain(either)
+        })
+    }
+
     /// Check a composition.
     ///
     /// # Errors

@@ -201,6 +201,9 @@ pub struct Descriptor {
     pub writes: Facts,
     /// What it cannot do without and only a substrate knows: refused where nobody tells it.
     pub requires: &'static [Fact],
+    /// The same of facts for which a section stands in where somebody writes it: refused where
+    /// there is neither.
+    pub requires_either: &'static [(Fact, Facts)],
     /// What only a substrate knows, and it acts upon and can do without.
     pub prefers: &'static [Preference],
     /// (heard, emitted in response). `"segment"`, `"overheard"` and `"timer"` are sources too; a
@@ -208,7 +211,8 @@ pub struct Descriptor {
     pub hears: &'static [(&'static str, &'static [&'static str])],
     /// Kinds offered.
     pub offers: &'static [Kind],
-    /// (slot or property, allowed): `("judge", &["loss-is-congestion"])`, `("unit", &["octets"])`.
+    /// (slot, property or another part's parameter, allowed): `("judge", &["loss-is-congestion"])`,
+    /// `("unit", &["octets"])`, `("timestamps", &["on"])`.
     pub needs: &'static [(&'static str, &'static [&'static str])],
     /// The same, while a text parameter has a value: (parameter, value, slot or property, allowed).
     pub needs_with: &'static [Condition],
@@ -237,6 +241,7 @@ impl Descriptor {
         wants: Facts::NONE,
         writes: Facts::NONE,
         requires: &[],
+        requires_either: &[],
         prefers: &[],
         hears: &[],
         offers: &[],

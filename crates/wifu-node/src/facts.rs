@@ -1,6 +1,6 @@
 //! Who tells which facts: the one table that set-up and the documentation use.
 
-use wifu_engine::{Fact, Preference};
+use wifu_engine::{Fact, Facts, Preference};
 
 /// A teller of facts: a column of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,6 +182,16 @@ pub fn told(tellers: &[Teller]) -> Vec<Fact> {
 pub(crate) fn missing(who: &str, fact: Fact, place: &str, parts: bool) -> String {
     let elsewhere = elsewhere(fact, parts);
     format!("{who} requires {fact}, which is not known in {place}; {elsewhere}")
+}
+
+/// What would do as well as a fact: a part that writes a section.
+pub(crate) fn stands_in(fact: Fact, section: Facts) -> String {
+    let names: Vec<&str> = section.names().collect();
+    format!(
+        "; a part that writes {} stands in for {}",
+        names.join(", "),
+        fact.name()
+    )
 }
 
 /// That `who` goes without a fact at a place where nobody tells it, and where somebody does.

@@ -1,7 +1,7 @@
 //! In which worlds a protocol can act.
 
 use crate::Protocol;
-use crate::facts::{Teller, elsewhere, instead, missing, told};
+use crate::facts::{Teller, elsewhere, instead, missing, stands_in, told};
 use core::str::FromStr;
 use wifu_engine::composition::Problem;
 use wifu_engine::{Blueprint, ConfigError, Fact};
@@ -162,13 +162,14 @@ impl Protocol {
 
     fn lacks(&self, place: &str, told: &[Fact]) -> Vec<Problem> {
         let name = &self.ends.name;
-        let lane = self.ends.lane.iter().flat_map(|l| &l.parts);
-        let lane = lane.map(|p| (format!("lane.{name}"), p.desc));
-        let ends = self.ends.parts.iter().map(|p| (name.clone(), p.desc));
-        let parts = ends.chain(lane).flat_map(|(key, d)| {
-            let key = format!("{key}.{}", d.role.key());
-            let absent = d.requires.iter().filter(|f| !told.contains(f));
-            absent.map(move |f| (key.clone(), missing(d.name, *f, place, true)))
+        let lane = self.ends.lane.iter().flat_map(|l| l.required());
+        let lane = lane.map(|r| (format!("lane.{name}"), r));
+        let ends = self.ends.required().map(|r| (name.clone(), r));
+        let parts = ends.chain(lane).filter(|(_, r)| !told.contains(&r.1));
+        let parts = parts.map(|(key, (d, fact, section))| {
+            let what = missing(d.name, fact, place, true);
+            let or = section.map(|s| stands_in(fact, s)).unwrap_or_default();
+            (format!("{key}.{}", d.role.key()), what + &or)
         });
         let absent = self.requires.iter().filter(|(_, f)| !told.contains(f));
         let key = format!("handlers.{name}");

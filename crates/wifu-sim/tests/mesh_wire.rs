@@ -1,8 +1,10 @@
 //! The mesh simulator over wires: what a single flow gets, how several share, and that every
 //! packet is accounted for.
 
+use std::cell::Cell;
 use std::sync::Arc;
-use wifu_engine::Blueprint;
+use wifu_engine::descriptor::BuildError;
+use wifu_engine::{Blueprint, Component, Descriptor};
 use wifu_sim::Span;
 use wifu_sim::mesh::{EndReason, Simulation};
 use wifu_sim::outcome::{FlowOutcome, Outcome};
@@ -300,6 +302,72 @@ fn a_persistent_connection_that_fails_is_opened_again() {
     assert!(late > 100, "{late}");
 }
 
+/// Who waits on a connection that many files share is told apart from who pauses.
+#[test]
+fn the_file_that_the_end_of_a_run_cuts_off_is_told_with_when_it_began() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"http\"\npause = \"10ms\"\n\
+                protocol = \"tcp-newreno\"\npersistent = true\n\
+                [[event]]\nat = \"2s\"\ncut = [\"a\", \"b\"]\n[stop]\ntime = \"5s\"\n";
+    let outcome = run(&wire("10Mb/s", flow));
+    let flow = &outcome.flows[0];
+    let last = flow.requests.last().expect("some came");
+    let since = flow.under_way_s.expect("the link is cut for good");
+    assert!(
+        since >= last.start_s + last.delay_s && (1.5..2.5).contains(&since),
+        "{since}"
+    );
+    assert_eq!(outcome.to_json()["flows"][0]["under_way_s"], since);
+    let three = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\n\
+                 app = \"http\"\npause = \"1ms\"\ncount = 3\n";
+    let done = run(&wire("10Mb/s", three));
+    assert_eq!(done.flows[0].under_way_s, None);
+    assert!(done.to_json()["flows"][0]["under_way_s"].is_null());
+}
+
+thread_local! {
+    /// So many parts refuse to be built, from the next on, in this thread's test.
+    static REFUSALS: Cell<u32> = const { Cell::new(0) };
+}
+
+static FICKLE: Descriptor = Descriptor {
+    name: "fickle",
+    build: |_| match REFUSALS.get() {
+        0 => Ok(Box::new(Fickle)),
+        n => {
+            REFUSALS.set(n - 1);
+            Err(BuildError(String::from("not now")))
+        }
+    },
+    ..Descriptor::EMPTY
+};
+
+struct Fickle;
+
+impl Component for Fickle {}
+
+#[test]
+fn files_go_on_after_connections_that_cannot_be_opened() {
+    let text = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno,watch.add=fickle\"\n\
+                app = \"http\"\npause = \"10ms\"\ncount = 3\n";
+    let scenario = Scenario::from_toml(&wire("10Mb/s", text)).unwrap();
+    let own = |spec: &str| {
+        let parts = wifu_parts::registry().with(&[&FICKLE]);
+        let made = wifu_parts::library().resolve(spec, &parts);
+        made.map_err(|e| e.to_string())
+    };
+    let mut simulation = Simulation::new(&scenario, &own).unwrap_or_else(|e| panic!("{e}"));
+    REFUSALS.set(2);
+    simulation.run();
+    let outcome = simulation.outcome();
+    let flow = &outcome.flows[0];
+    assert!(
+        flow.fault.as_ref().is_some_and(|f| f.contains("not now")),
+        "{flow:?}"
+    );
+    assert_eq!((flow.connections, flow.requests.len()), (3, 3));
+    assert!(flow.finished && outcome.end == "done", "{}", outcome.end);
+}
+
 #[test]
 fn a_run_ends_once_every_flow_has_so_many_files() {
     let flow = |pause: &str| {
@@ -319,6 +387,7 @@ fn a_run_ends_once_every_flow_has_so_many_files() {
     // The quick one went on meanwhile, and nothing of that is written down.
     let whole = |f: &FlowOutcome| f.requests.iter().map(|r| r.bytes).sum::<u64>();
     assert!(quick.bytes > 3 * whole(quick), "{quick:?}");
+    assert_eq!((quick.under_way_s, slow.under_way_s), (None, None));
     assert_eq!(slow.bytes, whole(slow));
     let last = slow.requests.last().unwrap();
     assert!((last.start_s + last.delay_s - outcome.sim_seconds).abs() < 1e-6);
@@ -341,6 +410,37 @@ fn a_run_ends_once_every_flow_has_so_many_files() {
         let error = Scenario::from_toml(&text).unwrap_err().to_string();
         assert!(error.contains(what), "{error}");
     }
+}
+
+/// The other flow goes on over a link that is there again.
+#[test]
+fn nobody_waits_for_the_answers_of_a_dialogue_that_died() {
+    let flow = |app: &str, timeout: &str| {
+        format!(
+            "[[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"{app}\"\npause = \"100ms\"\n\
+             protocol = \"tcp-newreno,user_timeout={timeout}\"\n"
+        )
+    };
+    let cut = "[[event]]\nat = \"2s\"\ncut = [\"a\", \"b\"]\n\
+               [[event]]\nat = \"8s\"\nrestore = [\"a\", \"b\"]\n[stop]\nrequests = 50\n";
+    let outcome = run(&wire(
+        "10Mb/s",
+        &(flow("request", "3s") + &flow("http", "60s") + cut),
+    ));
+    let [dead, goes_on] = &outcome.flows[..] else {
+        panic!("two flows")
+    };
+    assert!(dead.fault.is_some() && dead.requests.len() < 50, "{dead:?}");
+    assert_eq!(goes_on.requests.len(), 50);
+    assert_eq!(outcome.end, "requests");
+    let last = goes_on.requests.last().unwrap();
+    assert!((last.start_s + last.delay_s - outcome.sim_seconds).abs() < 1e-6);
+    // Alone it ends the run when it dies.
+    let alone = run(&wire("10Mb/s", &(flow("request", "3s") + cut)));
+    assert!(
+        alone.end == "requests" && alone.sim_seconds < 10.0,
+        "{alone:?}"
+    );
 }
 
 /// A sender that stops with a full buffer: what comes later counts for the time until it came.

@@ -389,6 +389,11 @@ fn described(
     }
 }
 
+/// Whether a word that names nothing that there is was meant for a file.
+fn is_path(word: &str) -> bool {
+    word.contains('/') || word.ends_with(".toml")
+}
+
 /// Check every protocol of a file.
 ///
 /// # Errors
@@ -397,7 +402,10 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
     let mut registry = args.known.with(registry)?;
     let mut names = Vec::new();
     match args.path.to_str().filter(|_| !args.path.exists()) {
-        Some(spec) if registry.resolve(spec).is_ok() => names.push(spec.to_string()),
+        // What looks like no file is told what it could have been.
+        Some(spec) if registry.resolve(spec).is_ok() || !is_path(spec) => {
+            names.push(spec.to_string());
+        }
         _ => {
             let own = known::read(&args.path)?;
             names.extend_from_slice(own.protocols());

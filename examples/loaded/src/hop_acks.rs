@@ -2,7 +2,7 @@
 
 use wifu_engine::kit::{AckRule, Acking, Held};
 use wifu_engine::signal::Arrived;
-use wifu_engine::{Board, Descriptor, Facts, FieldUse, Kind, ParamSpec, Role};
+use wifu_engine::{Board, Descriptor, Fact, Facts, FieldUse, Kind, ParamSpec, Preference, Role};
 use wifu_wire::{HeadField, Span};
 
 /// What it hears, offers and fills in is what `Acking` needs, and the same for every rule.
@@ -24,6 +24,11 @@ pub static HOP_ACKS: Descriptor = Descriptor {
     ],
     reads: Facts::RX,
     wants: Facts::CONN.with(Facts::RTT),
+    prefers: &[Preference {
+        fact: Fact::RouteHops,
+        param: None,
+        then: "it acknowledges two segments at a time",
+    }],
     hears: &[
         ("arrived", &[]),
         ("?ack-now", &[]),

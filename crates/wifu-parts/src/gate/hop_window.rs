@@ -8,14 +8,14 @@
 //! mobile ad hoc networks", ICC 2003: the limit follows the hops of the path, a fifth of those
 //! there and back (`window_share=0.4`).
 //!
-//! The hops are those of the routing table, or else what `ttl-hops` counts on what arrives; where
-//! neither says, there is no limit. Ours: part of a segment is rounded up, and below eight hops two
-//! segments are allowed, so that a delayed acknowledgement stalls nothing. The congestion window is
-//! the window's own and the smaller one counts, as with ns-2's `window_`; with `cwv` it stops at
-//! twice what the limit lets out.
+//! The hops are those of the routing table, or else what `ttl-hops` counts on what arrives. Until
+//! one of them says, there is no limit; where neither could, the gate is refused. Ours: part of a
+//! segment is rounded up, and below eight hops two segments are allowed, so that a delayed
+//! acknowledgement stalls nothing. The congestion window is the window's own and the smaller one
+//! counts, as with ns-2's `window_`; with `cwv` it stops at twice what the limit lets out.
 
 use wifu_engine::{
-    Board, Component, Descriptor, Facts, Limit, ParamSpec, Permit, Role, Value, Want,
+    Board, Component, Descriptor, Fact, Facts, Limit, ParamSpec, Permit, Role, Value, Want,
 };
 use wifu_wire::Time;
 
@@ -23,8 +23,8 @@ use wifu_wire::Time;
 pub static HOP_WINDOW: Descriptor = Descriptor {
     name: "hop-window",
     role: Role::Gate,
-    doc: "Keeps what is in flight below a share of the path's hops, in segments; no limit where the \
-          hops are not known (by the routing table, or by ttl-hops).",
+    doc: "Keeps what is in flight below a share of the path's hops, in segments; no limit until the \
+          hops are known (by the routing table, or by ttl-hops).",
     cites: &[
         "Fu, Zerfos, Luo, Lu, Zhang and Gerla, INFOCOM 2003",
         "Chen, Xue and Nahrstedt, ICC 2003",
@@ -47,6 +47,7 @@ pub static HOP_WINDOW: Descriptor = Descriptor {
     ],
     reads: Facts::CONN.with(Facts::TX),
     wants: Facts::PATH,
+    requires_either: &[(Fact::RouteHops, Facts::PATH)],
     hooks: &["permit"],
     build: |params| {
         Ok(Box::new(HopWindow {

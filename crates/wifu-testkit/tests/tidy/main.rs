@@ -8,6 +8,7 @@ mod hearing;
 mod rules;
 mod shape;
 mod source;
+mod told;
 mod words;
 
 use source::{Finding, Source};
@@ -114,6 +115,16 @@ fn what_the_node_and_those_below_it_offer_is_called() {
 #[test]
 fn a_part_knows_the_signals_that_it_hears() {
     hold_each(hearing::arms);
+}
+
+#[test]
+fn a_part_declares_the_facts_that_it_reads() {
+    let example = root().join("examples/loaded/src/hop_acks.rs");
+    let text = std::fs::read_to_string(example).expect("the tree is readable");
+    let example = Source::new("loaded/src/hop_acks.rs", &text);
+    let mut found = told::undeclared(&example);
+    found.extend(source::read_tree(&root()).iter().flat_map(told::declared));
+    hold(found);
 }
 
 #[test]

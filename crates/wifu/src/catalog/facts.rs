@@ -42,9 +42,9 @@ pub fn line(fact: Fact) -> String {
 
 /// The facts that a protocol requires, each with its parts and handlers.
 fn required(p: &Protocol) -> Vec<(Fact, Vec<&str>)> {
-    let lane = p.ends.lane.iter().flat_map(|l| &l.parts);
-    let parts = p.ends.parts.iter().chain(lane).map(|part| part.desc);
-    let parts = parts.flat_map(|d| d.requires.iter().map(|f| (*f, d.name)));
+    let lane = p.ends.lane.iter().flat_map(|l| l.required());
+    let parts = p.ends.required().chain(lane);
+    let parts = parts.map(|(d, fact, _)| (fact, d.name));
     let handlers = p.requires.iter().map(|(who, f)| (*f, who.as_str()));
     let all: Vec<(Fact, &str)> = parts.chain(handlers).collect();
     let of = |fact| {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
-use wifu_engine::{Descriptor, Facts, Preference};
+use wifu_engine::{Descriptor, Fact, Facts, Preference};
 
 use super::described::{self, head, params, requires, uses};
 
@@ -22,12 +22,25 @@ pub fn preference(p: &Preference) -> String {
     format!("  Prefers {}{set}; without it {}\n", p.fact, p.then)
 }
 
+fn either_json((fact, section): &(Fact, Facts)) -> Json {
+    json!({"fact": fact.name(), "section": sections(*section)})
+}
+
+/// A line for people.
+fn either((fact, section): &(Fact, Facts)) -> String {
+    format!(
+        "  Requires {fact}, or a part that writes {}\n",
+        sections(*section)
+    )
+}
+
 /// For machines.
 pub fn json(d: &Descriptor) -> Json {
     let own = json!({
         "reads": d.reads.names().collect::<Vec<_>>(), "wants": d.wants.names().collect::<Vec<_>>(),
         "writes": d.writes.names().collect::<Vec<_>>(),
         "hears": d.hears, "probes": d.probes, "offers": offers(d),
+        "requires_either": d.requires_either.iter().map(either_json).collect::<Vec<_>>(),
         "prefers": d.prefers.iter().map(preference_json).collect::<Vec<_>>(),
     });
     described::json(&d.face(), own)
@@ -55,6 +68,7 @@ pub fn text(d: &Descriptor) -> String {
     );
     t += &uses(&face);
     t += &requires(&face);
+    t.extend(d.requires_either.iter().map(either));
     t.extend(d.prefers.iter().map(preference));
     for (heard, emits) in d.hears {
         let then = if emits.is_empty() {
