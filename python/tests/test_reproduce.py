@@ -237,6 +237,19 @@ def test_the_command_ends_with_claims_times_and_figures(root: Path) -> None:
     assert "needs --on live" in listed and "0 runs at most" in listed
 
 
+def test_claims_are_judged_by_what_was_reproduced(root: Path) -> None:
+    lab("reproduce", "tcp-ap", "--only", "x-t1", cwd=root, code=1)
+    told = json.loads(lab("claims", "AP", "WIFU-F6", "--json", cwd=root, code=1).stdout)
+    verdicts = {v["id"]: v for v in told}
+    assert verdicts["AP-T3"]["results"] == "out/reproduce/tcp-ap/x-t1"
+    assert verdicts["WIFU-F6c"]["verdict"] == "not measured"
+    # What only shows that all of it runs is not looked at.
+    lab("reproduce", "wifu", "--quick", "--only", "x-w5", cwd=root)
+    (root / "out/reproduce/tcp-ap").rename(root / "out/reproduce/tcp-ap-quick")
+    (again,) = json.loads(lab("claims", "AP-T3.*", "--json", cwd=root).stdout)[:1]
+    assert again["verdict"] == "not measured"
+
+
 def test_help_teaches(root: Path) -> None:
     told = " ".join(lab("reproduce", "--help", cwd=root).stdout.split())
     for words in ("reproduce tcp-ap --quick", "--only", "Ctrl-C", "reproduce.json", "Exit status"):

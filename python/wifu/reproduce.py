@@ -115,7 +115,7 @@ class Reproduction:
                     "plan": e.plan,
                     "repeats": e.repeats,
                     "changes": [*e.changes, *(short(root, e) if self.quick else ())],
-                    "cells": len(plan.cells),
+                    "cells": max((len(v.cells) for v in variants), default=len(plan.cells)),
                     "runs": sum(v.max_runs * len(v.cells) for v in variants),
                     "on": [v.substrate for v in variants],
                     "needs": list(plan.prepared),
