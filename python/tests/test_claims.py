@@ -384,6 +384,22 @@ def _all(cell: Any, labels: Any) -> bool:
     return all(str(cell.labels[k]) == str(v) for k, v in labels.items())
 
 
+def test_the_testbeds_claims_stand_beside_both_readings_of_attempts() -> None:
+    """D44: four and eleven attempts of TAP-*, `driver` and `literal` of TB-W9."""
+    by_plan = {
+        claim.id: {p for p in claim.plans if p.endswith("-attempts-11")}
+        for claim in published.select(published.load(), ["AP"])
+    }
+    # Equations, the sensitivity of Table III, which has them among its variants, and ns-2's chain.
+    without = {name for name, plans in by_plan.items() if not plans}
+    assert without == {"AP-EQ", "AP-T3", "AP-T3-V", "AP-10"}
+    assert by_plan["AP-FTP"] == {"x-t2-attempts-11", "x-t7-attempts-11"}
+    for claim in published.select(published.load(), ["WIFU-F6", "WIFU-F7"]):
+        worlds = {c.given["of"].get("world") for c in claim.checks}
+        assert worlds == {"driver", "literal"}, claim.id
+        assert all(c.type == "INFO" for c in claim.checks if c.given["of"]["world"] == "literal")
+
+
 def test_every_kind_of_check_can_be_measured() -> None:
     assert {*measures.MEASURES, "gains"} == set(published.KINDS)
 

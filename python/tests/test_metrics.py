@@ -227,6 +227,16 @@ def test_packets_lost_and_frames_not_overheard() -> None:
     assert metrics.run_row(told, Measure())["passive_loss"] == pytest.approx(0.5)
 
 
+def test_withdrawn_links_are_counted_per_minute_where_routing_withdraws_any() -> None:
+    flow = {"id": 1, "protocol": "tcp-newreno", "bytes": 0, "finished": False}
+    outcome = {"sim_seconds": 30.0, "flows": [flow]}
+    withdrawals = [
+        metrics.run_row({**outcome, **more}, Measure())["withdrawals"]
+        for more in ({"withdrawals": 7}, {"withdrawals": 0}, {})
+    ]
+    assert withdrawals[:2] == [14.0, 0.0] and np.isnan(withdrawals[2])
+
+
 def test_losses_are_told_hop_by_hop() -> None:
     told = outcome()
     hop = {"flow": 1, "reverse": False}

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from wifu import plan as plans
 from wifu import published, reproduce
+from wifu.campaign import check_scenarios
 from wifu.errors import LabError
 from wifu.published import Experiment, Paper
 from wifu.store import Store
@@ -82,7 +84,24 @@ def test_every_plan_of_the_papers_loads_whole_and_in_short() -> None:
             runs = [p.max_runs * len(p.cells) for p in (whole, short)]
             assert runs[1] <= runs[0]
             total += runs[1]
+            if "emu" in whole.prepared:
+                emu = [p.variant("emu") for p in (whole, short)]
+                for variant in emu:
+                    check_scenarios(variant)
+                assert len(emu[1].cells) * emu[1].max_runs <= 40, e.name
         assert total < 1000, one.name
+
+
+def test_shortened_plans_have_the_kernels_own_tcp_on_emulated_radios() -> None:
+    root = Path(__file__).parents[2] / "experiments"
+    for name in ("x-w6", "x-w7", "x-t4"):
+        whole = plans.load(root / name)
+        by_kernel = {
+            str(f["protocol"]).split(",")[0]
+            for c in whole.variant("emu").cells for f in c.scenario["flow"]
+        }  # fmt: skip
+        assert by_kernel >= {"kernel:reno", "kernel:cubic", "kernel:bbr"}
+        assert not any("kernel:" in str(c.scenario) for c in whole.cells)
 
 
 def test_all_plans_that_feed_claims_are_run_by_a_paper() -> None:
@@ -149,6 +168,27 @@ def test_one_that_cannot_be_run_keeps_no_other_from_it(root: Path) -> None:
     assert told["x-t1"].state == "complete"
 
 
+def test_plans_with_a_table_of_a_substrate_are_run_there_and_others_say_what_they_need(
+    root: Path,
+) -> None:
+    plan = root / "experiments/x-t1/plan.toml"
+    plan.write_text(f"{SMALL}\n[emu]\nruns = 1\n")
+    both = paper(experiment("x-t1"), experiment("x-t2"))
+    on = {name: tuple(name.split(",")) for name in ("sim", "emu", "sim,emu")}
+    rows = {
+        name: reproduce.Reproduction(both, root / "out", quick=False, on=places).listed()
+        for name, places in on.items()
+    }
+    told = {n: [(e["runs"], e["on"]) for e in r["experiments"]] for n, r in rows.items()}
+    assert told["sim"] == [(12, ["sim"]), (12, ["sim"])]
+    assert told["emu"] == [(4, ["emu"]), (0, [])]
+    assert told["sim,emu"] == [(16, ["sim", "emu"]), (12, ["sim"])]
+    only = reproduce.Reproduction(paper(experiment("x-t2")), root / "out", False, on=("emu",))
+    only.silent = True
+    assert only.run() == "complete"
+    assert only.done[0].sentence() == "x-t2: not run: needs --on sim"
+
+
 def test_the_short_form_changes_plans_and_says_so(root: Path) -> None:
     one = paper(experiment("x-t1", quick=["hops=1", "runs=2"]))
     doing = reproduce.Reproduction(one, root / "out", quick=True, silent=True)
@@ -195,6 +235,19 @@ def test_the_command_ends_with_claims_times_and_figures(root: Path) -> None:
     assert told["experiments"][0]["runs"] == 12 and len(told["claims"]) > 20
     listed = lab("reproduce", "wifu", "--dry-run", "--only", "x-w5", cwd=root).stdout
     assert "needs --on live" in listed and "0 runs at most" in listed
+
+
+def test_claims_are_judged_by_what_was_reproduced(root: Path) -> None:
+    lab("reproduce", "tcp-ap", "--only", "x-t1", cwd=root, code=1)
+    told = json.loads(lab("claims", "AP", "WIFU-F6", "--json", cwd=root, code=1).stdout)
+    verdicts = {v["id"]: v for v in told}
+    assert verdicts["AP-T3"]["results"] == "out/reproduce/tcp-ap/x-t1"
+    assert verdicts["WIFU-F6c"]["verdict"] == "not measured"
+    # What only shows that all of it runs is not looked at.
+    lab("reproduce", "wifu", "--quick", "--only", "x-w5", cwd=root)
+    (root / "out/reproduce/tcp-ap").rename(root / "out/reproduce/tcp-ap-quick")
+    (again,) = json.loads(lab("claims", "AP-T3.*", "--json", cwd=root).stdout)[:1]
+    assert again["verdict"] == "not measured"
 
 
 def test_help_teaches(root: Path) -> None:

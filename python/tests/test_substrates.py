@@ -154,6 +154,26 @@ def test_the_resolved_plan_reads_back_as_the_variant(tmp_path: Path, lock: Path)
     assert again.variant("sim").sha256 == plan().sha256
 
 
+def test_cells_that_a_substrate_leaves_out_are_run_on_the_others() -> None:
+    text = TEXT.replace("[emu]\n", "[sim]\nskip = [{ stack = 'kernel' }]\n\n[emu]\n"
+                        "skip = [{ hops = 2, stack = 'ours' }]\n")  # fmt: skip
+    whole, sim = plan(), plan(text)
+    assert [c.name for c in sim.cells] == [c.name for c in whole.cells if "ours" in c.name]
+    emu, every = sim.variant("emu"), whole.variant("emu")
+    assert [c.name for c in emu.cells] == ["1_ours", "1_kernel", "2_kernel"]
+    keys = {c.name: c.key for c in every.cells}
+    assert {c.name: c.key for c in emu.cells}.items() <= keys.items()
+    none = plan(text, "stack=kernel")  # loads, for there is emu
+    check_scenarios(none.variant("emu"))
+    with pytest.raises(PlanError, match="leaves no cell on sim"):
+        check_scenarios(none)
+
+
+def test_a_plan_is_prepared_for_what_it_has_a_table_of() -> None:
+    bare = TEXT.replace('on = ["emu", "sim"]\n', "")
+    assert (plan(bare).on, plan(bare).prepared) == (("sim",), ("sim", "emu"))
+
+
 def test_an_override_leaves_levels_out_everywhere() -> None:
     sim = plan(TEXT, "stack=ours")
     assert [c.labels["stack"] for c in sim.variant("emu").cells] == ["ours", "ours"]

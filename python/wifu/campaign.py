@@ -21,7 +21,7 @@ import numpy as np
 from wifu import provenance, stats, toml
 from wifu.cells import Cell
 from wifu.emulated import insist
-from wifu.errors import Cancelled, LabError, ReplicateError
+from wifu.errors import Cancelled, LabError, PlanError, ReplicateError
 from wifu.hostlock import exclusive
 from wifu.metrics import Measure, run_row
 from wifu.places import deaf
@@ -156,6 +156,8 @@ def block(plan: Plan, run: int, cells: Sequence[Cell]) -> list[Task]:
 
 def check_scenarios(plan: Plan) -> None:
     """Have the simulator check every cell's scenario; an error names the place in the plan."""
+    if not plan.cells:
+        raise PlanError(f"leaves no cell on {plan.substrate}", "skip", plan.file)
     if plan.runner != "mesh":
         return
     check = check_simulated

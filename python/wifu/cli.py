@@ -33,6 +33,7 @@ from wifu.variants import SUBSTRATES, substrates
 
 OK, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 ROOT = Path("out/lab")
+REPRODUCED = Path("out/reproduce")
 EXPERIMENTS = Path("experiments")
 
 HELP = """\
@@ -482,14 +483,16 @@ def claims(
         ),
     ] = None,
     results: Annotated[
-        list[Path] | None, typer.Option("-r", "--results", help="Where results are (out/lab).")
+        list[Path] | None,
+        typer.Option("-r", "--results", help="Where results are (out/lab, out/reproduce/PAPER)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Published claims: what was measured, with intervals, and the verdict."""
     chosen = published.select(published.load(), ids or [])
-    verdicts = claiming.judge_all(chosen, results or [ROOT])
-    elsewhere = claiming.judge_elsewhere(chosen, results or [ROOT])
+    folders = results or [ROOT, *(REPRODUCED / paper for paper in published.papers())]
+    verdicts = claiming.judge_all(chosen, folders)
+    elsewhere = claiming.judge_elsewhere(chosen, folders)
     if as_json:
         told = [
             {**v.to_json(), "on": {s: o.to_json() for s, o in others.items()}}
@@ -538,7 +541,7 @@ def reproduce(
       [dim]wifu-lab reproduce tcp-ap --dry-run[/dim]        what there is, and how many runs
       [dim]wifu-lab reproduce tcp-ap --quick[/dim]          does it run here?
       [dim]wifu-lab reproduce wifu --only x-w7[/dim]        Figure 7 alone
-      [dim]wifu-lab claims AP -r out/reproduce/tcp-ap[/dim] its claims, with all checks
+      [dim]wifu-lab claims AP[/dim]                         its claims, with all checks
 
     The folder gets results and a report for each experiment, index.html (claims and figures),
     claims.md, and reproduce.json, which --json prints. The book has a page for each paper
@@ -547,7 +550,7 @@ def reproduce(
     known = published.papers()
     if paper not in known:
         raise LabError(f"no paper is called {paper}; {nearest(paper, known)}")
-    folder = out or Path("out/reproduce") / (f"{paper}-quick" if quick else paper)
+    folder = out or REPRODUCED / (f"{paper}-quick" if quick else paper)
     chosen = only.split(",") if only else []
     doing = reproducing.Reproduction(
         known[paper], folder, quick, tuple(substrates(on.split(","))), jobs, executor, as_json,

@@ -319,6 +319,11 @@ def _delay(statistic: Callable[[list[float]], Any]) -> Callable[[Outcome, Floats
     return compute
 
 
+def _withdrawals(outcome: Outcome, rates: Floats) -> float:
+    count = outcome.get("withdrawals")
+    return float("nan") if count is None else float(count) * 60.0 / float(outcome["sim_seconds"])
+
+
 def _lowest(outcome: Outcome, rates: Floats) -> float:
     return float(np.min(rates)) if rates.size else float("nan")
 
@@ -402,6 +407,7 @@ RUN_METRICS: dict[str, Metric] = {
         "less",
         _overflows,
     ),
+    "withdrawals": Metric("links that routing withdrew", "per minute", 1.0, "less", _withdrawals),
     "finished": Metric(
         "flows that finished",
         "%",

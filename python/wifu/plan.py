@@ -7,8 +7,8 @@ scenario refer to: `topology.words = "linear,{hops+1}"`. A level that is a table
 at once. A flow with `copies = 5` stands for five, in which `{copy}` counts from 0.
 
 `on` names the substrates; the tables `sim`, `emu` and `live` say what differs there: other values
-for levels (`[emu.vary.stack] kernel = "kernel:reno"`), keys of the scenario, another count of runs.
-Labels are the same on all of them, so that cells can be compared.
+for levels (`[emu.vary.stack] kernel = "kernel:reno"`), keys of the scenario, another count of runs,
+cells to leave out. Labels are the same on all of them, so that cells can be compared.
 
 `compositions` names files of compositions, relative to the plan; their text becomes part of the
 scenario, and with it of what identifies a run.
@@ -88,6 +88,11 @@ class Plan:
             source["substrate"] = substrate
         made = _resolve({"name": self.name, **source}, self.file, self.text)
         return replace(made, overrides=self.overrides)
+
+    @property
+    def prepared(self) -> tuple[str, ...]:
+        """The substrates that it says something of: those of `on`, and those with a table."""
+        return tuple(s for s in SUBSTRATES if s in self.on or self.source.get(s))
 
     @property
     def max_runs(self) -> int:
@@ -337,7 +342,7 @@ class _Reader(Tables):
         declared = tuple(self._axes())
         axes = tuple(instead(declared, special.get("vary", {}), substrate))
         zipped = self._zip(axes)
-        skip = self._skip(axes)
+        skip = self._skip(axes, substrate)
         deterministic = self._get("deterministic", bool, False)
         until = self._until()
         runs = 1 if deterministic else self._get("runs", int, 10)

@@ -115,7 +115,12 @@ def _beside(check: Mapping[str, Any], name: str, changed: Mapping[str, Any]) -> 
     """The same check where something else holds: for information, whatever the claim is."""
     sides = {k: {**check[k], **changed.get("where", {})} for k in ("of", "over") if k in check}
     plan = {"plan": changed["plan"]} if "plan" in changed else {}
-    return {**check, **sides, **plan, "name": f"{check['name']}, {name}", "type": "INFO"}
+    # Of `gains`, whose parts are of several plans.
+    others = changed.get("plans", {})
+    parts = {k: check[k] for k in ("first", "second") if k in check}
+    parts = {k: {**p, "plan": others.get(p["plan"], p["plan"])} for k, p in parts.items()}
+    name = f"{check['name']}, {name}"
+    return {**check, **sides, **plan, **parts, "name": name, "type": "INFO"}
 
 
 def select(claims: Sequence[Claim], names: Iterable[str]) -> list[Claim]:

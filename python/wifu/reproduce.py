@@ -101,8 +101,8 @@ class Reproduction:
         return [(e, load(root, e, self.quick)) for e in chosen]
 
     def places(self, plan: Plan) -> list[Plan]:
-        """A plan on those of the substrates that are asked for on which it runs."""
-        return [plan.variant(s) for s in plan.on if s in self.on]
+        """A plan on those of the substrates that are asked for which it is prepared for."""
+        return [plan.variant(s) for s in plan.prepared if s in self.on]
 
     def listed(self) -> dict[str, Any]:
         """What would be run."""
@@ -115,10 +115,10 @@ class Reproduction:
                     "plan": e.plan,
                     "repeats": e.repeats,
                     "changes": [*e.changes, *(short(root, e) if self.quick else ())],
-                    "cells": len(plan.cells),
+                    "cells": max((len(v.cells) for v in variants), default=len(plan.cells)),
                     "runs": sum(v.max_runs * len(v.cells) for v in variants),
                     "on": [v.substrate for v in variants],
-                    "needs": list(plan.on),
+                    "needs": list(plan.prepared),
                 }
             )
         return {"paper": self.paper.name, "title": self.paper.title, "experiments": rows}
@@ -132,7 +132,7 @@ class Reproduction:
         for n, (one, (_, plan)) in enumerate(zip(self.done, work, strict=True), 1):
             variants = self.places(plan)
             if not variants:
-                one.why = f"needs --on {','.join(plan.on)}, in real time"
+                one.why = needs(plan)
                 self._tell(one.sentence())
                 continue
             runs = sum(v.max_runs * len(v.cells) for v in variants)
@@ -325,6 +325,12 @@ def short(root: Path, experiment: Experiment) -> list[str]:
     file = root / experiment.plan / "plan.toml"
     own = toml.loads(file.read_text(), file).get("quick")
     return list(own) if isinstance(own, list) else list(experiment.quick)
+
+
+def needs(plan: Plan) -> str:
+    """What to say for a plan to be run, in words."""
+    real = ", in real time" if "sim" not in plan.prepared else ""
+    return f"needs --on {','.join(plan.prepared)}{real}"
 
 
 def plans_of_the_checkout() -> Path:

@@ -246,29 +246,35 @@ class Tables:
                 raise PlanError(str(e), "claims") from None
         return tuple(names)
 
-    def _skip(self, axes: Sequence[Axis]) -> tuple[Mapping[str, Value], ...]:
+    def _skip(self, axes: Sequence[Axis], substrate: str) -> tuple[Mapping[str, Value], ...]:
+        """The rules of the plan, and those of the substrate."""
         names = [a.name for a in axes]
-        rules = self._get("skip", list, [])
-        for rule in rules:
-            if not isinstance(rule, dict):
-                raise PlanError("write [{ axis = value }]: cells to leave out", "skip")
-            for name in rule:
-                if name not in names:
-                    raise PlanError(f"no axis is called {name}; {nearest(name, names)}", "skip")
-                self._skips(name, rule[name])
-        return tuple(rules)
+        own, special = self._get("skip", list, []), self.source.get(substrate, {}).get("skip", [])
+        found: list[Mapping[str, Value]] = []
+        for key, rules in (("skip", own), (f"{substrate}.skip", special)):
+            if not isinstance(rules, list):
+                raise PlanError("write [{ axis = value }]: cells to leave out", key)
+            for rule in rules:
+                if not isinstance(rule, dict):
+                    raise PlanError("write [{ axis = value }]: cells to leave out", key)
+                for name in rule:
+                    if name not in names:
+                        raise PlanError(f"no axis is called {name}; {nearest(name, names)}", key)
+                    self._skips(name, rule[name], key)
+                found.append(rule)
+        return tuple(found)
 
-    def _skips(self, axis: str, wanted: Value) -> None:
+    def _skips(self, axis: str, wanted: Value, key: str) -> None:
         """A rule that fits no level is a slip of the pen."""
         try:
             options = values.sequence(wanted) if isinstance(wanted, str) else wanted
         except LabError as e:
-            raise PlanError(str(e), "skip") from None
+            raise PlanError(str(e), key) from None
         options = options if isinstance(options, list) else [options]
         known = None if self.known is None else self.known[axis]
         if known is not None and not any(str(o) in known for o in options):
             hint = nearest(str(wanted), known)
-            raise PlanError(f"axis {axis} has no {wanted}; {hint}", "skip")
+            raise PlanError(f"axis {axis} has no {wanted}; {hint}", key)
 
     def _series(self) -> frozenset[int]:
         given = self._get("series", dict, {})

@@ -17,7 +17,7 @@ SUBSTRATES = {
     "live": "kernels and programs over wires between namespaces (root), or hosts reached by SSH",
 }
 
-COMMON = ("vary", "scenario", "runs", "run_timeout")
+COMMON = ("vary", "scenario", "runs", "run_timeout", "skip")
 """What the table of each substrate may change."""
 
 SETTINGS: dict[str, dict[str, Any]] = {

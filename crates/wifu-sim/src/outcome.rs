@@ -50,6 +50,10 @@ pub struct Outcome {
     pub wires: Vec<WireOutcome>,
     /// Per flow and hop: where the time went.
     pub hops: Vec<HopOutcome>,
+    /// How often a direction of a link was taken out of the tables because HELLOs were lost, where
+    /// the scenario's routing daemon does so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withdrawals: Option<u64>,
     /// Series by name: `flow.1.delivered`, `flow.1.cwnd`, `node.n2.queue`. Not in the JSON.
     #[serde(skip)]
     pub series: BTreeMap<String, Series>,

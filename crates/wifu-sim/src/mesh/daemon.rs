@@ -34,6 +34,7 @@ pub(crate) struct Daemon {
     /// Index of the first link into each node; links are sorted by receiver, then sender.
     first: Vec<usize>,
     withdrawn: Vec<bool>,
+    withdrawals: u64,
     flooding: Flooding,
 }
 
@@ -46,6 +47,7 @@ impl Daemon {
             links: Vec::new(),
             heard: Vec::new(),
             withdrawn: Vec::new(),
+            withdrawals: 0,
             flooding: Flooding::new(spec.flood, nodes),
             first: vec![0; nodes + 1],
             spec: spec.clone(),
@@ -120,10 +122,16 @@ impl Daemon {
                 matches!(self.links[at].via, Via::Radio(_)) && now - self.heard[at] > limit;
             if silent && !self.withdrawn[at] {
                 self.withdrawn[at] = true;
+                self.withdrawals += 1;
                 changed = true;
             }
         }
         changed
+    }
+
+    /// How often a direction of a link was withdrawn, if any ever is.
+    pub(crate) fn withdrawals(&self) -> Option<u64> {
+        self.spec.withdraw.then_some(self.withdrawals)
     }
 
     /// The links that are up in both directions.

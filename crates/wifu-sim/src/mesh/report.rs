@@ -1,6 +1,7 @@
 //! The outcome of a run.
 
 use super::Simulation;
+use super::daemon::Daemon;
 use super::flow::{Account, Flow, Totals};
 use super::flows::Flows;
 use super::forward::Forwarding;
@@ -67,6 +68,7 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
             .iter()
             .map(|(flow, reverse, hop, sums)| hop_outcome(sums, flow, reverse, hop, &names))
             .collect(),
+        withdrawals: of.daemon.as_ref().and_then(Daemon::withdrawals),
         series: of.flows.rec.take(&names),
     }
 }
