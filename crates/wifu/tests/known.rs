@@ -268,7 +268,7 @@ fn a_limit_by_hops_is_refused_where_nobody_counts_them() {
     );
     let mock = |spec| wifu(&["mock", "--protocol", spec, "--bytes", "20k"], "").0;
     assert!(!mock(bare) && mock(counts));
-    let part = said(&["describe", "hop-window"]);
+    let part = self::said(&["describe", "hop-window"]);
     let either =
         "  Requires site.route_hops (hops by the routing table), or a part that writes path\n";
     assert!(part.contains(either), "{part}");
