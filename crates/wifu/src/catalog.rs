@@ -389,7 +389,8 @@ fn described(
     }
 }
 
-/// Whether a word that names nothing that there is was meant for a file.
+/// Whether a word that names nothing that there is was meant for a file; else it is told which
+/// protocol it could have been.
 fn is_path(word: &str) -> bool {
     word.contains('/') || word.ends_with(".toml")
 }
@@ -401,12 +402,10 @@ fn is_path(word: &str) -> bool {
 pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     let mut registry = args.known.with(registry)?;
     let mut names = Vec::new();
-    match args.path.to_str().filter(|_| !args.path.exists()) {
-        // What looks like no file is told what it could have been.
-        Some(spec) if registry.resolve(spec).is_ok() || !is_path(spec) => {
-            names.push(spec.to_string());
-        }
-        _ => {
+    let word = args.path.to_str().filter(|_| !args.path.exists());
+    match word.filter(|w| !is_path(w) || registry.resolve(w).is_ok()) {
+        Some(spec) => names.push(spec.to_string()),
+        None => {
             let own = known::read(&args.path)?;
             names.extend_from_slice(own.protocols());
             registry = registry.with_library(own);
