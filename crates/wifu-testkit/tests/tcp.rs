@@ -5,7 +5,7 @@ use wifu_engine::{ConnId, State};
 use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
-const PROTOCOLS: [&str; 18] = [
+const PROTOCOLS: [&str; 19] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -24,6 +24,7 @@ const PROTOCOLS: [&str; 18] = [
     "tcp-ap05",
     "tcp-ap05,profile=ap05-wifu",
     "tcp-ap11",
+    "ap-next",
 ];
 
 fn secs(s: u64) -> Time {
