@@ -42,6 +42,7 @@ parts! {
         hop_window::HOP_WINDOW,
         ap05::AP05,
         ap11::AP11,
+        learned::LEARNED,
     }
     /// When to acknowledge.
     ack {

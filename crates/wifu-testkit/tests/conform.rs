@@ -142,8 +142,11 @@ fn protocol_numbers_are_the_same_everywhere() {
     assert_eq!(names.len(), numbers().count());
     let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../wifu-c/include/wifu.h");
     let header = std::fs::read_to_string(header).expect("it is part of the tree");
-    let defined = header.matches("#define WIFU_TCP_").count();
-    assert_eq!(defined, names.len(), "wifu.h");
+    // Others than of protocols are smaller.
+    let number = |line: &str| line.rsplit(' ').next()?.parse::<u32>().ok();
+    let defines = header.lines().filter(|l| l.starts_with("#define WIFU_"));
+    let defined = defines.filter(|l| number(l).is_some_and(|n| n > 200));
+    assert_eq!(defined.count(), names.len(), "wifu.h");
     for (name, number) in numbers() {
         let define = name.to_uppercase().replace('-', "_");
         let line = format!("#define WIFU_{define} {number}\n");

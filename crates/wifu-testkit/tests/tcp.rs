@@ -25,6 +25,7 @@ const PROTOCOLS: [&str; 19] = [
     "tcp-ap05,profile=ap05-wifu",
     "tcp-ap05-delack",
     "tcp-ap11",
+    "ap-next",
 ];
 
 fn secs(s: u64) -> Time {

@@ -6,7 +6,7 @@ use wifu_testkit::lean::Lean;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PROTOCOLS: [&str; 15] = [
+const PROTOCOLS: [&str; 16] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -21,6 +21,7 @@ const PROTOCOLS: [&str; 15] = [
     "tcp-clamp",
     "tcp-ap05,profile=ap05-wifu",
     "tcp-ap11",
+    "ap-next",
     "tcp-sack,rcv_wnd=65535,dsack=on,prr=on,rack=on",
 ];
 

@@ -211,6 +211,13 @@ fn check_says_what_a_part_goes_without_and_what_it_does_then() {
         said.contains("it takes links of 24 Mb/s unless bandwidth is set"),
         "{said}"
     );
+    let (ok, said) = check("ap-next", "sim");
+    assert!(ok && !said.contains("goes without"), "{said}");
+    let (ok, said) = check("ap-next", "mock");
+    let why = "learned hears frames for other stations, which it is not shown in `wifu mock`";
+    assert!(!ok && said.contains(why), "{said}");
+    let (ok, said) = check("tcp-ap12", "live");
+    assert!(!ok && said.contains("did you mean"), "{said}");
 }
 
 #[test]
