@@ -74,7 +74,6 @@ class Result:
     seconds: float
     retransmissions: int | None
     client_cpu_s: float
-    server_cpu_s: float
     daemon_cpu_s: float
     machine_cpu_s: float
     captures: list[str]
@@ -229,13 +228,11 @@ class Demo:
     ) -> Result:
         """Run curl once, sampling meanwhile, and compare what arrived."""
         self.download.unlink(missing_ok=True)
-        processes = {d.popen.pid for d in daemons}
-        programs = [p for p in self.lab.a.pids() if p not in processes]
-        before = self.clocks(programs, daemons)
+        before = self.clocks(daemons)
         log = self.lab.scratch / "curl.log"
         with Sampler(probe, self.args.period) as sampler:
             client = run_client(self.lab.b, curl, log, self.args.timeout)
-        after = self.clocks(programs, daemons)
+        after = self.clocks(daemons)
         if client.code != 0:
             said = "\n".join(d.said() for d in daemons)
             raise LabError(f"{protocol}: curl ended with {client.code}: {client.said}\n{said}")
@@ -248,17 +245,15 @@ class Demo:
             seconds=client.seconds,
             retransmissions=None,
             client_cpu_s=client.cpu_s,
-            server_cpu_s=spent[0],
-            daemon_cpu_s=spent[1],
-            machine_cpu_s=spent[2],
+            daemon_cpu_s=spent[0],
+            machine_cpu_s=spent[1],
             captures=[],
             samples=sampler.samples,
         )
 
-    def clocks(self, programs: list[int], daemons: list[Process]) -> tuple[float, float, float]:
-        """CPU seconds so far of the server's processes, of the daemons, of the whole machine."""
-        server = sum(cpu_seconds(pid) for pid in programs)
-        return server, sum(cpu_seconds(d.popen.pid) for d in daemons), machine_seconds()
+    def clocks(self, daemons: list[Process]) -> tuple[float, float]:
+        """CPU seconds so far of the daemons, of the whole machine."""
+        return sum(cpu_seconds(d.popen.pid) for d in daemons), machine_seconds()
 
 
 def kernel_sample(time_s: float, received: int, text: str) -> Sample:
@@ -288,18 +283,16 @@ def wifu_sample(time_s: float, received: int, report: list[dict[str, Any]]) -> S
 
 def table(results: list[Result]) -> str:
     """Markdown, one row per protocol."""
-    clocks = "CPU nginx | CPU curl | CPU daemons | CPU machine"
+    clocks = "CPU curl | CPU daemons | CPU machine"
     head = f"| protocol | goodput | retransmissions | {clocks} |"
-    rows = [head, "|---|---:|---:|---:|---:|---:|---:|"]
+    rows = [head, "|---|---:|---:|---:|---:|---:|"]
     for r in results:
         again = "?" if r.retransmissions is None else str(r.retransmissions)
         daemons = f"{r.daemon_cpu_s:.2f} s" if r.captures else "-"
-        times = (
-            f"{r.server_cpu_s:.2f} s | {r.client_cpu_s:.2f} s | {daemons} | {r.machine_cpu_s:.2f} s"
-        )
+        times = f"{r.client_cpu_s:.2f} s | {daemons} | {r.machine_cpu_s:.2f} s"
         rows.append(f"| {r.protocol} | {r.goodput_mbit:.1f} Mb/s | {again} | {times} |")
     legend = (
-        "CPU: seconds of processor time during the transfer, of the programs, of WiFu's daemons "
+        "CPU: seconds of processor time during the transfer, of curl, of WiFu's daemons "
         "and of the whole machine (all its processors, the kernel and all else that ran meanwhile)."
     )
     return "\n".join([*rows, "", legend])

@@ -86,7 +86,10 @@ def test_a_run_leaves_results_and_a_report(folder: Path) -> None:
 
 
 def test_a_second_run_into_the_same_folder_is_refused(folder: Path) -> None:
-    assert "already holds results" in lab("run", "plan.toml", cwd=folder, code=2).stderr
+    assert (
+        "already holds results: name another folder with -o"
+        in lab("run", "plan.toml", cwd=folder, code=2).stderr
+    )
 
 
 def test_wrong_plans_exit_with_two_and_say_where(folder: Path) -> None:

@@ -58,4 +58,5 @@ def test_what_is_no_library_is_said(tmp_path: Path) -> None:
     said = " ".join(refused.stderr.split())
     assert refused.returncode == 2, said
     assert "WIFU_LOAD: " in said and "no shared library" in said
+    assert "scenario.WIFU_LOAD" not in said and "of the environment" in said, said
     assert "Traceback" not in refused.stderr

@@ -9,6 +9,7 @@ import pytest
 import wifu
 from wifu import emulated, live, toml
 from wifu import plan as plans
+from wifu.campaign import check_scenarios
 from wifu.errors import PlanError
 from wifu.overrides import KEYS
 
@@ -338,6 +339,52 @@ def test_broken_toml_says_the_line() -> None:
     with pytest.raises(PlanError) as caught:
         plans.parse("name = 'x'\nruns = = 3\n", Path("p.toml"))
     assert caught.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "words"),
+    [
+        (
+            ("hops = ", '"radio.queu" = [10, 20]\nhops = '),
+            "vary.radio.queu",
+            "did you mean `queue`",
+        ),
+        (('"tcp-tahoe", "tcp', '"tcp-tahoe,iv=3", "tcp'), "scenario.flow.1.protocol", "iv"),
+        (("runs = 4", 'runs = 4\nbaseline = "tcp-reno"'), "baseline", "protocol has no tcp-reno"),
+    ],
+)
+def test_a_slip_in_an_axis_is_told_there_and_not_where_it_is_referred_to(
+    change: tuple[str, str], key: str, words: str
+) -> None:
+    refers = '\n[[figure]]\nkind = "bars"\nx = "radio.queue"\n'
+    refers = "" if key == "baseline" else refers
+    with pytest.raises(PlanError) as told:
+        plans.parse(BASE.replace(*change) + refers)
+    assert told.value.key == key and words in str(told.value), str(told.value)
+
+
+@pytest.mark.parametrize("templates", [True, False])
+def test_what_a_level_sets_is_a_path_and_no_placeholder(templates: bool) -> None:
+    text = BASE.replace("[vary]", '[vary.traffic]\nsame = { src = "n1" }\n[vary]')
+    text = text.replace('from = "n1"', 'from = "{src}"') if templates else text
+    with pytest.raises(PlanError, match="paths in the scenario") as told:
+        plan = plans.parse(text)
+        check_scenarios(plan)
+    assert told.value.key == ("vary.traffic" if templates else "vary.traffic.same.src")
+
+
+def test_what_an_override_brings_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(BASE)
+    with pytest.raises(PlanError, match=r"a range is written.*given as hops=1\.\.9x") as told:
+        plans.load(tmp_path, ["hops=1..9x"])
+    assert told.value.file is None
+
+
+def test_of_a_plan_that_is_not_there_the_nearest_is_named(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first/plan.toml").write_text(BASE)
+    with pytest.raises(PlanError, match=r"did you mean `.*/first`\?.*list plans"):
+        plans.load(tmp_path / "frist")
 
 
 def test_an_override_of_nothing_says_so() -> None:

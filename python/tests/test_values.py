@@ -55,7 +55,7 @@ def test_templates_become_values_or_text() -> None:
         ("{hop}", "nothing is called hop; did you mean `hops`"),
         ("{__import__('os')}", "only names, numbers"),
         ("{hops.real}", "only names, numbers"),
-        ("{protocol*2}", "are not both numbers"),
+        ("{protocol*2}", "'tcp-reno' is no number"),
         ("{hops", "expected '}'"),
         ("{}", "is no expression"),
     ],

@@ -256,8 +256,8 @@ class Campaign:
         """Run a plan into a folder that holds no results yet."""
         if self.store.exists():
             raise LabError(
-                f"{self.store.folder} already holds results: `wifu-lab resume` it, or name another "
-                "folder with -o"
+                f"{self.store.folder} already holds results: name another folder with -o, or "
+                "`wifu-lab resume` it"
             )
         self._check()
         self.store.folder.mkdir(parents=True, exist_ok=True)

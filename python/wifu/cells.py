@@ -39,6 +39,10 @@ class Axis:
     name: str
     levels: tuple[Level, ...]
 
+    def of(self, label: Label) -> Level:
+        """The level with this label."""
+        return next(level for level in self.levels if level.label == label)
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -169,7 +173,15 @@ def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
                 f"vary.{axis.name}",
             )
     for name in strange:
-        found = (f"scenario.{p}" for p, v in _leaves(scenario) if name in values.used(v))
+        for axis in axes:
+            if any(level.table and name in level.paths for level in axis.levels):
+                raise PlanError(
+                    f"its levels set {name}, which is no name for templates: a level that is a "
+                    "table sets paths in the scenario, such as flow.1.from, and {"
+                    f"{axis.name}}} is its label",
+                    f"vary.{axis.name}",
+                )
+        found = (f"scenario.{p}" for p, v in leaves(scenario) if name in values.used(v))
         hint = placeholders(name, known)
         raise PlanError(f"nothing is called {{{name}}}; {hint}", next(found, "vary"))
 
@@ -233,7 +245,9 @@ def _scenario(
     except PlanError:
         raise
     except LabError as e:
-        raise PlanError(str(e), "scenario") from None
+        texts = (n for n, v in names.items() if isinstance(v, str) and repr(v) in str(e))
+        axis = next(texts, None)
+        raise PlanError(str(e), f"vary.{axis}" if axis else "scenario") from None
     return out, entries
 
 
@@ -246,19 +260,20 @@ def _copies(flow: Mapping[str, Value], names: Mapping[str, Value]) -> Iterator[d
         yield values.fill(rest, {**names, "copy": n})
 
 
-def _leaves(tree: Value, prefix: str = "") -> Iterator[tuple[str, Value]]:
+def leaves(tree: Value, prefix: str = "") -> Iterator[tuple[str, Value]]:
+    """The paths in a tree that have plain values, with these."""
     if isinstance(tree, dict):
         for key, value in tree.items():
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from leaves(value, f"{prefix}{key}.")
     elif isinstance(tree, list) and tree and isinstance(tree[0], dict):
         for n, value in enumerate(tree, 1):
-            yield from _leaves(value, f"{prefix}{n}.")
+            yield from leaves(value, f"{prefix}{n}.")
     else:
         yield prefix[:-1], tree
 
 
 def _paths(tree: Mapping[str, Value]) -> list[str]:
-    return [path for path, _ in _leaves(dict(tree))]
+    return [path for path, _ in leaves(dict(tree))]
 
 
 def _slug(labels: Iterable[Label]) -> str:

@@ -37,21 +37,21 @@ REPRODUCED = Path("out/reproduce")
 EXPERIMENTS = Path("experiments")
 
 HELP = """\
-Experiments with transport protocols over simulated meshes: plans, repetition, figures, verdicts.
+Experiments with transport protocols over meshes, simulated, emulated (--on emu) or live.
 
 A [b]plan[/b] (TOML) says what one run is, what is varied, and how often it is repeated:
 
-  [dim]wifu-lab list[/dim]                                         plans, results, metrics, figures
-  [dim]wifu-lab run experiments/demo[/dim]                         leaves out/lab/demo/report.html
-  [dim]wifu-lab run experiments/demo hops=1..3 runs=5[/dim]        change it
-  [dim]wifu-lab run experiments/demo -m radio.rate=6M,24M[/dim]    add an axis
-  [dim]wifu-lab resume out/lab/demo[/dim]                          go on after Ctrl-C
-  [dim]wifu-lab claims WIFU-II AP-T3[/dim]                         published, measured, verdict
-  [dim]wifu-lab reproduce tcp-ap --quick[/dim]                     all experiments of a paper
-  [dim]wifu-lab rerun out/lab/demo[/dim]                           does the same come out again?
+  [dim]wifu-lab list[/dim]                                      plans, results, metrics
+  [dim]wifu-lab run experiments/demo[/dim]                      out/lab/demo/report.html
+  [dim]wifu-lab run experiments/demo hops=1..3 runs=5[/dim]     change it
+  [dim]wifu-lab run experiments/demo -m radio.rate=6M,9M[/dim]  add an axis
+  [dim]wifu-lab resume out/lab/demo[/dim]                       go on after Ctrl-C
+  [dim]wifu-lab claims WIFU-II AP-T3[/dim]                      published, and verdicts
+  [dim]wifu-lab reproduce tcp-ap --quick[/dim]                  all of a paper
+  [dim]wifu-lab rerun out/lab/demo[/dim]                        the same once more?
 
-Exit status: 0 all well; 1 runs failed or differ, or a claim failed; 2 wrong plan or usage;
-130 interrupted.
+Exit status: 0 all well; 1 runs failed or differ, or a claim failed;
+2 wrong plan or usage; 130 interrupted.
 """
 
 app = typer.Typer(
@@ -154,8 +154,9 @@ def run(
             prepare(variant)
         if not dry_run and store.on(variant.substrate).exists():
             raise LabError(
-                f"{store.on(variant.substrate).folder} already holds results: `wifu-lab resume "
-                f"{store.folder}`, or name another folder with -o"
+                f"{store.on(variant.substrate).folder} already holds results: name another folder "
+                f"with -o; `wifu-lab resume {store.folder}` does what is missing there, by the "
+                "plan as it was"
             )
     if dry_run:
         for variant in variants:
@@ -247,7 +248,7 @@ def _campaigns(
             sys.stdout.flush()
             os._exit(INTERRUPTED)
         if not as_json:
-            tell(own.folder, summary)
+            tell(own.folder, summary, len(work) > 1)
     divergence = diverging.of_folder(store.folder)
     if divergence:
         divergence.write(store.folder)

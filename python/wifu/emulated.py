@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -21,6 +22,7 @@ from wifu.flows import Scenario, flows_of, layer_of
 from wifu.places import Crew, Place, need_root
 from wifu.program import Pinned
 from wifu.runner import Plain, Runner, RunResult, check_mesh, host_profile, split
+from wifu.ssh import PRELOAD
 from wifu.traffic import Traffic
 
 MARGIN = 60.0
@@ -108,7 +110,26 @@ class RealTime(ABC):
             raise LabError("no command `ip`: install iproute2")
         self._program = Pinned()
         self.code = self._program.code
+        if any(not f.kernel and f.protocol != "udp" for s in scenarios for f in flows_of(s)):
+            self._check_build()
         sweep(Path(tempfile.gettempdir()))
+
+    def _check_build(self) -> None:
+        """LabError if the program has no preload library, or takes none of what WIFU_LOAD names."""
+        program = Path(self.program)
+        beside = [program.parent / PRELOAD, program.parent.parent / "lib/wifu" / PRELOAD]
+        told = os.environ.get("WIFU_PRELOAD")
+        if not any(p.is_file() for p in ([Path(told)] if told else beside)):
+            raise LabError(
+                f"no {told or beside[0]}, which flows over WiFu's protocols need: build it as "
+                f"{program} was (`make build`, or `cargo build -p wifu -p wifu-preload`)"
+            )
+        if os.environ.get("WIFU_LOAD"):
+            done = subprocess.run(
+                [program, "list", "protocols"], capture_output=True, text=True, check=False
+            )
+            if done.returncode != 0:
+                raise LabError(f"{program}: {done.stderr.strip()}")
 
     def __call__(self, scenario: dict[str, Any]) -> Plain:
         """Run a scenario."""

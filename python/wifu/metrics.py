@@ -40,6 +40,14 @@ MEASURES = {
     "(records series)",
 }
 
+TOGETHER = {
+    "transfer": "bytes of all flows, by the time from the first start to the last byte of any",
+    "receiver": "bytes of all flows, by the time from the first delivery to the last byte of any",
+    "steady": "the sum of the flows' goodputs",
+    "window": "bytes of all flows inside the window, by as much of it as any of them was there for",
+}
+"""What the total goodput is (`carried`), by how goodput is measured."""
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -54,6 +62,13 @@ class Measure:
     def words(self) -> str:
         """What it is, in words; of a window with its times."""
         return MEASURES[self.mode].replace("`from`..`to`", f"{self.start:g} s to {self.end:g} s")
+
+    def of(self, names: Sequence[str]) -> str:
+        """What the goodput of a flow is, and that of all together, as far as tables show it."""
+        bases = [parts(name)[0] for name in names]
+        alone = "" if set(bases) == {"aggregate"} else f"Goodput: {self.words}. "
+        together = f"Total goodput: {TOGETHER[self.mode]}. " if "aggregate" in bases else ""
+        return together + alone if bases[0] == "aggregate" else alone + together
 
 
 def jain(rates: ArrayLike) -> float:

@@ -23,14 +23,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wifu.cells import Axis, Cell, Label, all_cells, digest
+from wifu._native import meant
+from wifu.cells import Axis, Cell, Label, all_cells, digest, leaves
 from wifu.errors import PlanError, nearest
 from wifu.metrics import Measure, of_datagrams
 from wifu.overrides import KEYS, apply_override
+from wifu.runner import check_mesh
 from wifu.stacks import stacks
 from wifu.tables import Tables, Until, labels_in
 from wifu.toml import laid_over, loads, locate
-from wifu.values import Value
+from wifu.values import Value, used
 from wifu.variants import SUBSTRATES, changed, instead, settings_of
 
 MOST_RUNS = 1_000_000
@@ -177,9 +179,16 @@ class Plan:
         the plan.
         """
         path, colon, what = message.partition(": ")
+        if path in ("WIFU_LOAD", "WIFU_BIN"):
+            return PlanError(f"{message} (a variable of the environment, not of the plan)")
         if not colon or " " in path:
             return PlanError(f"cell {cell.name}: {message}", "scenario", self.file)
         key = f"scenario.{path}"
+        for axis in self.axes:
+            if path in (level := axis.of(cell.labels[axis.name])).paths:
+                key = f"vary.{axis.name}" + f".{level.label}.{path}" * level.table
+                if "." not in path:
+                    what += "; what a level sets are paths in the scenario, such as flow.1.from"
         return PlanError(f"{what} (cell {cell.name})", key, self.file, locate(self.text, key))
 
     def groups(self) -> list[list[Cell]]:
@@ -213,8 +222,22 @@ def load(
     try:
         text = path.read_text()
     except OSError as e:
-        raise PlanError(f"cannot read: {e.strerror}", file=path) from None
+        raise PlanError(f"cannot read: {e.strerror}{_near(path)}", file=path) from None
     return parse(text, path, overrides, multirun, resolved)
+
+
+def _near(path: Path) -> str:
+    """A hint at plans beside one that is not there."""
+    if path.exists():
+        return ""
+    beside = [str(p.parent) for p in path.parent.glob("*/plan.toml")]
+    beside += [str(p) for p in path.parent.glob("*.toml")]
+    question = meant(str(path), sorted(beside))
+    return (
+        f"; {question} `wifu-lab list plans` lists them"
+        if question
+        else ("; `wifu-lab list plans` lists what there is")
+    )
 
 
 def parse(
@@ -236,7 +259,15 @@ def parse(
         _embed(source, path)
     except PlanError as e:
         raise PlanError(e.message, e.key, path, locate(text, e.key)) from None
-    plan = _resolve(source, path, text, None if resolved else declared)
+    try:
+        plan = _resolve(source, path, text, None if resolved else declared)
+    except PlanError as e:
+        for override in overrides:
+            given = override.partition("=")[0].strip()
+            if e.key in (given, f"vary.{given}", f"scenario.{given}"):
+                # It is on the command line, and on no line of the plan.
+                raise PlanError(f"{e.message} (given as {override})", e.key) from None
+        raise
     return replace(plan, overrides=tuple(overrides))
 
 
@@ -308,8 +339,46 @@ def _resolve(
     try:
         return replace(_Reader(source, path, declared).plan(), file=path, text=text)
     except PlanError as e:
+        if (origin := _origin(source, path, text, e)) is not None:
+            raise origin from None
         line = locate(text, e.key) if e.key else None
         raise PlanError(e.message, e.key, path, line) from None
+
+
+REFERRING = ("figure", "label", "baseline", "pair", "skip", "zip")
+"""Keys of a plan that name axes and levels."""
+
+
+def _origin(
+    source: dict[str, Value], path: Path | None, text: str, told: PlanError
+) -> PlanError | None:
+    """What is wrong with an axis itself, if a reference to it or to a level of it was refused: then
+    the slip of the pen is there, and not in what refers to it.
+    """
+    if told.key.split(".")[0] not in REFERRING:
+        return None
+    rest = {k: v for k, v in source.items() if k not in (*REFERRING, "substrate")}
+    try:
+        plan = replace(_Reader(rest, path, None).plan(), file=path, text=text)
+    except PlanError:
+        return None
+    if plan.runner != "mesh":
+        return None
+    varied = {path for axis in plan.axes for level in axis.levels for path in level.paths}
+    varied |= {path for path, value in leaves(dict(plan.scenario)) if used(value)}
+    seen: set[tuple[str, Label]] = set()
+    for cell in plan.cells:
+        if seen.issuperset(cell.labels.items()):
+            continue
+        seen |= set(cell.labels.items())
+        try:
+            check_mesh(plan.scenario_of(cell, 1))
+        except ValueError as e:
+            key = str(e).partition(": ")[0]
+            # What is a kernel's is no slip: it is of another substrate.
+            if key in varied and "kernel:" not in str(e):
+                return plan.scenario_error(cell, str(e))
+    return None
 
 
 def _bounded(cells: int, runs: int, key: str) -> None:

@@ -162,7 +162,7 @@ def _alerts(results: Results) -> str:
 
 def _results(results: Results) -> str:
     plan = results.plan
-    told = "" if plan.runner == "mock" else f"Goodput: {plan.measure.words}. "
+    told = "" if plan.runner == "mock" else plan.measure.of(plan.metrics)
     if plan.deterministic:
         told += "Nothing in a run is random, so every cell is run once and its value is exact."
     else:
@@ -322,9 +322,10 @@ def _comparison(results: Results) -> str:
             out.append(f"<details><summary>{E(head)}</summary>{table}</details>")
     if not out:
         return ""
+    same = "random numbers" if plan.substrate == "sim" else "seed, not the same real time,"
     told = (
-        "Run by run: the same run number had the same random numbers everywhere. Ratios of means, "
-        "or (Δ) mean differences where a ratio says nothing, with 95 % intervals; p of a paired "
+        f"Run by run: the same run number had the same {same} everywhere. Ratios of means, or "
+        " (Δ) mean differences where a ratio says nothing, with 95 % intervals; p of a paired "
         f"permutation test of no difference, corrected by {HOLM}. Green is better, red worse: p is "
         f"below {LEVEL:g} and the interval leaves out 1 (a difference's 0); grey is neither. Where "
         "all runs were identical nothing is tested."

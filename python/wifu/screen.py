@@ -6,8 +6,9 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -80,11 +81,22 @@ class Screen:
         self.bar.stop()
 
 
-def tell(folder: Path, summary: Summary) -> None:
-    """What a campaign gave."""
+def _unbroken() -> Console:
+    """Where lines have no end that is known, a row is not to be broken."""
+    return screen if screen.is_terminal else Console(width=max(screen.width, UNBROKEN))
+
+
+UNBROKEN = 400
+"""Letters in a line of a table at most, where it is not written on a terminal."""
+
+
+def tell(folder: Path, summary: Summary, several: bool = False) -> None:
+    """What a campaign gave; `several`: it is one of those on several substrates."""
 
     results = Results(folder)
-    screen.print(_summary_table(results))
+    _unbroken().print(_summary_table(results, several))
+    for told in _compared(results):
+        screen.print(escape(told), highlight=False)
     if summary.failed:
         screen.print(f"[red]{len(summary.failed)} of {summary.done} runs failed[/red]; the first:")
         cell, run, error = summary.failed[0]
@@ -128,14 +140,60 @@ def _warn_of_few(plan: Plan) -> None:
         )
 
 
-def _summary_table(results: Results) -> Table:
+def _compared(results: Results) -> Iterator[str]:
+    """The main metric of compared cells, a line for each: what the report has with intervals."""
+    plan, name = results.plan, results.plan.metrics[0]
+    if plan.pair is None or len(plan.axis(plan.pair).levels) < 2:
+        return
+    frame = results.compare(name)
+    if frame.empty:
+        return
+    called = alike.names(plan, plan.pair)
+    base = called[str(frame["baseline"].iloc[0])]
+    about = f"{metric_of(name).label}, relative to {base}"
+    yield f"{about[0].upper()}{about[1:]} (paired test, corrected):"
+    axes = [a.name for a in plan.axes if a.name != plan.pair]
+    rows = frame.to_dict("records")
+    for row in rows[:MOST_COMPARED]:
+        where = ", ".join(f"{a} {row[a]}" for a in axes)
+        level = called[str(row[plan.pair])]
+        yield f"  {where + ': ' if where else ''}{level} {_relation(row, name)}"
+    if len(rows) > MOST_COMPARED:
+        yield f"  and {len(rows) - MOST_COMPARED} more, in the report and in comparison.json"
+
+
+MOST_COMPARED = 24
+"""So many comparisons are told on the screen."""
+
+
+def _relation(row: Mapping[str, Any], name: str) -> str:
+    """A comparison in a few words: ratio, or difference where that says nothing, and p."""
+    if row["identical"]:
+        return "the same in every run"
+    ratio, scale = row["ratio"], metric_of(name).scale
+    if math.isfinite(ratio):
+        half = (row["high"] - row["low"]) / 2
+        text = f"x {number(ratio, half if half == half else None)}"
+    elif math.isfinite(row["difference"]):
+        half = (row["difference_high"] - row["difference_low"]) / 2 / scale
+        text = f"Δ {number(row['difference'] / scale, half if half == half else None)}"
+    else:
+        return "cannot be told: transfers were cut off" if row.get("cut") else "cannot be told"
+    p = row["p_holm"]
+    return f"{text}, p {p:.2g}" if math.isfinite(p) else text
+
+
+def _summary_table(results: Results, several: bool = False) -> Table:
 
     metric = metric_of(results.plan.metrics[0])
-    table = Table(title=results.plan.title, title_justify="left", box=None, pad_edge=False)
+    place = f", on {results.plan.substrate}" if several or results.plan.substrate != "sim" else ""
+    title = f"{results.plan.title}{place}"
+    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
     axes = [a.name for a in results.plan.axes]
     called = {a: alike.names(results.plan, a) for a in axes}
     for axis in axes:
-        table.add_column(axis)
+        # The ends of names may be what tells them apart.
+        table.add_column(axis, overflow="fold")
     name = results.plan.metrics[0]
     cut = any(cutoff.count(results, [c], name)[0] for c in results.plan.cells)
     asks = any(cutoff.per_run(results, c, name) for c in results.plan.cells)
@@ -202,8 +260,7 @@ VERDICTS = {diverging.AGREE: "green", diverging.DIFFER: "bold red", diverging.OP
 
 def print_divergence(found: diverging.Divergence) -> None:
     """Print where substrates differ, a table for each metric."""
-    # Where lines have no end that is known, a row is not to be broken.
-    out = screen if screen.is_terminal else Console(width=max(screen.width, 132))
+    out = _unbroken()
     for (metric, other), rows in found.groups().items():
         title = f"{metric_of(metric).axis()}: {other} against {found.reference}"
         table = Table(title=title, title_justify="left", box=None, pad_edge=False)
@@ -245,8 +302,7 @@ def print_claims(
             if other.why:
                 screen.print(f"  {substrate}: {escape(other.why)}", highlight=False)
         if others:
-            out = screen if screen.is_terminal else Console(width=max(screen.width, 150))
-            out.print(_beside(v, others))
+            _unbroken().print(_beside(v, others))
         elif v.findings:
             screen.print(_findings(v))
         if v.findings and v.absent:

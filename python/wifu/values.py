@@ -149,7 +149,9 @@ def _evaluate(node: ast.expr, names: Mapping[str, Value], text: str) -> Value:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             one, two = _evaluate(left, names, text), _evaluate(right, names, text)
             if not (isinstance(one, int | float) and isinstance(two, int | float)):
-                raise LabError(f"{{{text}}}: {one!r} and {two!r} are not both numbers")
+                odd = one if not isinstance(one, int | float) else two
+                hint = "; a range is written low..high, such as 1..9" if ".." in str(odd) else ""
+                raise LabError(f"{{{text}}}: {odd!r} is no number{hint}")
             return _OPERATORS[type(op)](one, two)
         case ast.Call(func=ast.Name(id="min" | "max" as name), args=args, keywords=[]) if args:
             values = [_evaluate(a, names, text) for a in args]

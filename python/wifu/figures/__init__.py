@@ -8,9 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from wifu import values
 from wifu.api import Results
 from wifu.diverge import Divergence
 from wifu.errors import LabError, PlanError, nearest
+from wifu.figures.words import Words
 from wifu.kinds import KINDS, check
 from wifu.metrics import wrong
 
@@ -45,7 +47,17 @@ def made(results: Results, spec: Mapping[str, Any]) -> tuple[Any, str, str]:
         raise PlanError(f"no figure is of kind {kind!r}; {nearest(kind, KINDS)}")
     module = import_module(f"wifu.figures.{KINDS[kind].module}")
     figure, title, caption = getattr(module, kind)(results, dict(spec))
-    return figure, spec.get("title", title), caption
+    return figure, spec.get("title", title), caption + _filter(results, spec)
+
+
+def _filter(results: Results, spec: Mapping[str, Any]) -> str:
+    """What a caption says of cells that `where` leaves out."""
+    words, told = Words(results, spec, mixed=False), []
+    for axis, wanted in spec.get("where", {}).items():
+        levels = values.sequence(wanted) if isinstance(wanted, str) else wanted
+        levels = levels if isinstance(levels, list) else [levels]
+        told.append(f"{words.axis(axis)} {', '.join(words.level(axis, v) for v in levels)}")
+    return f" Only {'; '.join(told)}." if told else ""
 
 
 def draw(results: Results, spec: Mapping[str, Any], folder: Path, number: int = 1) -> Drawn:

@@ -21,6 +21,7 @@ class Words:
         axes = [a.name for a in results.plan.axes] if mixed else []
         self._profiles = {name: alike.profiles(results.plan, name) for name in axes}
         own: Mapping[str, Any] = spec.get("label", {})
+        self._where = set(spec.get("where", {}))
         plans = results.plan.labels
         self._given: dict[str, Mapping[str, Any]] = {
             key: {**_table(plans.get(key)), **_table(own.get(key))} for key in {**plans, **own}
@@ -62,6 +63,8 @@ class Words:
         with its name, which is that of every axis and of the level there.
         """
         varied = {k for c in cells for k in c.labels if len({str(d.labels[k]) for d in cells}) > 1}
+        # The one level that a filter left is told as well, where there are panels to bear it.
+        varied |= self._where if names else set()
         groups: dict[str, list[Cell]] = {}
         titles: dict[str, str] = {}
         for cell in cells:
