@@ -217,6 +217,10 @@ fn check_says_what_a_part_goes_without_and_what_it_does_then() {
 
 #[test]
 fn a_limit_by_hops_is_refused_where_nobody_counts_them() {
+    let part = said(&["describe", "hop-window"]);
+    let either =
+        "  Requires site.route_hops (hops by the routing table), or a part that writes path\n";
+    assert!(part.contains(either), "{part}");
     let check = |spec: &str, on| wifu(&["check", spec, "--substrate", on], "");
     let bare = "tcp-newreno,gates.add=hop-window";
     let counts = "tcp-newreno,gates.add=hop-window,watch.add=ttl-hops";
@@ -224,19 +228,36 @@ fn a_limit_by_hops_is_refused_where_nobody_counts_them() {
     for (on, place) in [("mock", "mock"), ("emu", "emu"), ("live", "daemon")] {
         let (ok, said) = check(bare, on);
         let why = format!(
-            "tcp-newreno.gates: hop-window requires site.route_hops (hops by the routing table), \
-             which is not known in `wifu {place}`; it is in `wifu sim` with radios, `wifu sim` over \
-             wires; a part that writes path stands in for site.route_hops"
+            "hop-window requires site.route_hops (hops by the routing table), which is \
+             not known in `wifu {place}`; it is in `wifu sim` with radios, `wifu sim` over wires; \
+             a part that writes path stands in for site.route_hops"
         );
         assert!(!ok && said.contains(&why), "{said}");
         assert!(check(counts, on).0, "{on}");
     }
+    // Pacers that take the path for one hop until they know.
+    let (by_ttl, by_route) = ("tcp-newreno,gates.add=ap05", "tcp-newreno,gates.add=ap11");
+    let (ok, said) = check(by_ttl, "sim");
+    assert!(
+        !ok && said.contains("ap05 reads path, which nothing"),
+        "{said}"
+    );
+    assert!(check(by_route, "sim").0);
+    let (ok, said) = check(by_route, "live");
+    assert!(
+        !ok && said.contains("ap11 requires site.route_hops"),
+        "{said}"
+    );
+    let (ok, said) = check("tcp-newreno,gates.add=ap11,ap_hops=ttl", "sim");
+    let why = "ap11 with ttl needs watch = ttl-hops, but here it is missing";
+    assert!(!ok && said.contains(why), "{said}");
+    let (ok, said) = check("tcp-ap11,ap_hops=ttl", "live");
+    assert!(
+        ok && said.contains("it counts hops by the TTL of what arrives"),
+        "{said}"
+    );
     let mock = |spec| wifu(&["mock", "--protocol", spec, "--bytes", "20k"], "").0;
     assert!(!mock(bare) && mock(counts));
-    let part = said(&["describe", "hop-window"]);
-    let either =
-        "  Requires site.route_hops (hops by the routing table), or a part that writes path\n";
-    assert!(part.contains(either), "{part}");
 }
 
 #[test]

@@ -84,7 +84,8 @@ pub static AP05: Descriptor = Descriptor {
         ),
     ],
     probes: &["interval_s", "fhd_s", "t_q_s", "cov", "hop_rtt_s"],
-    wants: Facts::CONN.with(Facts::PATH),
+    reads: Facts::PATH,
+    wants: Facts::CONN,
     writes: Facts::RATE,
     prefers: &[Preference {
         fact: Fact::SiteRate,

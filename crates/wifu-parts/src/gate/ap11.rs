@@ -50,6 +50,7 @@ pub static AP11: Descriptor = Descriptor {
     ],
     wants: Facts::CONN.with(Facts::PATH),
     writes: Facts::RATE,
+    requires_either: &[(Fact::RouteHops, Facts::PATH)],
     prefers: &[
         Preference {
             fact: Fact::RouteHops,
@@ -94,13 +95,16 @@ pub static AP11: Descriptor = Descriptor {
         ("route", &[]),
         ("sent", &[]),
     ],
-    // It lets what the window allowed leave first.
-    needs_with: &[(
-        "retransmissions",
-        "behind-window",
-        "reliable",
-        &["cumulative"],
-    )],
+    needs_with: &[
+        // It lets what the window allowed leave first.
+        (
+            "retransmissions",
+            "behind-window",
+            "reliable",
+            &["cumulative"],
+        ),
+        ("ap_hops", "ttl", "watch", &["ttl-hops"]),
+    ],
     hooks: &["segment", "permit"],
     build: |p| Ok(Box::new(Ap11::new(p))),
     ..Descriptor::EMPTY
