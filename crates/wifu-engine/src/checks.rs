@@ -94,17 +94,23 @@ pub(crate) fn needs(
     store: StoreKind,
     problems: &mut Vec<Problem>,
 ) {
-    let have = |slot: &str| -> Vec<&str> {
+    let is_role = |slot: &str| Role::ALL.iter().any(|role| role.key() == slot);
+    let have = |slot: &str| -> Vec<String> {
         match slot {
-            "unit" => vec![store.unit()],
-            "store" => vec![store.name()],
-            "wire" => vec![c.wire.as_str()],
-            role => {
+            "unit" => vec![store.unit().to_owned()],
+            "store" => vec![store.name().to_owned()],
+            "wire" => vec![c.wire.clone()],
+            role if is_role(role) => {
                 let held = parts.iter().filter(|p| p.role.key() == role);
-                held.map(|p| p.name).collect()
+                held.map(|p| p.name.to_owned()).collect()
+            }
+            param => {
+                let held = values.iter().flatten().filter(|(name, _)| *name == param);
+                held.map(|(_, value)| value.to_string()).collect()
             }
         }
     };
+    let known = |slot: &str| is_role(slot) || matches!(slot, "unit" | "store" | "wire");
     for (d, own) in parts.iter().zip(values) {
         let always = d.needs.iter().map(|(slot, allowed)| ("", *slot, *allowed));
         let with = d
@@ -116,7 +122,9 @@ pub(crate) fn needs(
             });
         for (value, slot, allowed) in always.chain(with) {
             let have = have(slot);
-            if have.iter().any(|h| allowed.contains(h)) {
+            // A parameter that no part has forbids nothing.
+            let free = have.is_empty() && !known(slot);
+            if free || have.iter().any(|h| allowed.contains(&h.as_str())) {
                 continue;
             }
             let what = format!(

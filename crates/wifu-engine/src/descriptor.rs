@@ -211,7 +211,8 @@ pub struct Descriptor {
     pub hears: &'static [(&'static str, &'static [&'static str])],
     /// Kinds offered.
     pub offers: &'static [Kind],
-    /// (slot or property, allowed): `("judge", &["loss-is-congestion"])`, `("unit", &["octets"])`.
+    /// (slot, property or another part's parameter, allowed): `("judge", &["loss-is-congestion"])`,
+    /// `("unit", &["octets"])`, `("timestamps", &["on"])`.
     pub needs: &'static [(&'static str, &'static [&'static str])],
     /// The same, while a text parameter has a value: (parameter, value, slot or property, allowed).
     pub needs_with: &'static [Condition],

@@ -152,6 +152,19 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_timestamps_limit_is_refused_without_them() {
+        let clamp = |on: bool| {
+            refusal(&format!(
+                "[protocol.mine]\nextends = \"tcp-clamp\"\nset = {{ timestamps = {on} }}\n"
+            ))
+        };
+        assert_eq!(clamp(true), "");
+        let said = clamp(false);
+        let needs = "mine.watch: clamp needs timestamps = on, but here it is off";
+        assert!(said.contains(needs), "{said}");
+    }
+
+    #[test]
     fn a_key_that_does_nothing_is_refused() {
         let said = refusal("[protocol.mine]\nextends = \"tcp-reno\"\nprotocol-family = \"tcp\"\n");
         assert!(said.contains("mine.protocol-family: unknown key"), "{said}");

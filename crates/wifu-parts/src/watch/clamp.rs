@@ -22,7 +22,8 @@
 //! bound.
 //!
 //! Round trips are timed by timestamps, from an acknowledgement to the data that it let out, which
-//! counts the pauses of a sender that has nothing to send. Without timestamps nothing is limited.
+//! counts the pauses of a sender that has nothing to send. Of a peer without timestamps nothing is
+//! limited; a composition that has them switched off is refused.
 //! The right edge that the peer was told never moves back (RFC 9293 3.8.6), nor by what a scaled
 //! window cuts off (RFC 7323 2.4), and forth by a segment or more.
 
@@ -80,6 +81,7 @@ pub static CLAMP: Descriptor = Descriptor {
         FieldUse::of(HeadField::Window),
         FieldUse::of(HeadField::TsPair).optional(),
     ],
+    needs: &[("timestamps", &["on"])],
     build: |params| Ok(Box::new(Clamp::new(params))),
     ..Descriptor::EMPTY
 };
