@@ -42,7 +42,7 @@ def test_they_are_columns_and_metrics() -> None:
     late = {"outlasted": {"stop_s": 1.0, "bytes": 7, "seconds": 0.25}}
     first = row | late
     outcome = {"flows": [first, probe], "sim_seconds": 2.0}
-    whole = flow_row(outcome, first, Measure())
+    whole = flow_row(outcome, first, Measure(), {})
     assert (whole["rtt_p95_s"], whole["one_way_p95_s"], whole["outlasted_s"]) == (0.2, None, 0.25)
     assert (whole["data_segments"], whole["timeout_s"], whole["sent_bytes"]) == (70, 1.5, 100_000)
     run = run_row(outcome, Measure())

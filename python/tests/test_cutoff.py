@@ -1,5 +1,6 @@
 """Transfers that the end of a run cut off: nobody may take the rest for all of them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -282,12 +283,49 @@ def test_requests_that_were_cut_off_are_told_as_files_are(tmp_path: Path) -> Non
     assert columns["unfinished"] == ["1 of 73", "8 of 24"]
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_a_file_that_hangs_on_the_connection_of_others_is_told(told: bool, tmp_path: Path) -> None:
+    """All files go over one connection: how many there were says nothing."""
+
+    def kept(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(loading(scenario).json())
+        (flow,) = outcome["flows"]
+        flow["connections"] = 1 if not told else 12
+        if told:
+            breaks = scenario["flow"][0]["jitter"] != 0
+            flow["under_way_s"] = 2.0 if breaks else None
+        return FakeResult(outcome, {})
+
+    text = ASKING.replace('pause = "500ms"', 'pause = "500ms"\npersistent = true')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=kept)
+    (whole,), (breaks,) = (found.cells({"link": name}) for name in ("whole", "breaks"))
+    assert cutoff.least(found, breaks, "delay") and not cutoff.least(found, whole, "delay")
+    assert cutoff.unfinished(found, [breaks], "delay") == "8 of 24 requests unfinished"
+    assert bool(cutoff.unfinished(found, [whole], "delay")) is not told
+
+
+def test_files_beyond_those_that_a_run_waits_for_are_not_cut_off(tmp_path: Path) -> None:
+    """Who has as many goes on meanwhile: what it asks for then is nobody's delay."""
+
+    def counted(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(loading(scenario).json())
+        (flow,) = outcome["flows"]
+        flow["connections"], flow["bytes"] = 40, 50_000
+        return FakeResult(outcome, {})
+
+    text = ASKING + "[scenario.stop]\nrequests = 9\n"
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=counted)
+    (whole,), (breaks,) = (found.cells({"link": name}) for name in ("whole", "breaks"))
+    assert cutoff.least(found, breaks, "delay") and not cutoff.least(found, whole, "delay")
+    assert cutoff.unfinished(found, [whole], "delay") == ""
+
+
 def test_a_request_that_was_under_way() -> None:
     done = [{"start_s": at, "delay_s": 0.5, "bytes": 10} for at in (0.0, 1.0)]
 
-    def at(end: float, **flow: Any) -> tuple[int, int]:
-        given = {"app": "request", "start_s": 0.0, "bytes": 20, "requests": done, **flow}
-        return asked.under_way({"sim_seconds": end}, given)
+    def at(end: float, scenario: dict[str, Any] | None = None, **flow: Any) -> tuple[int, int]:
+        given = {"app": "request", "start_s": 0.0, "bytes": 20, "requests": done, "id": 1, **flow}
+        return asked.under_way({"sim_seconds": end}, given, scenario or {})
 
     assert at(9.0, app="file") == at(9.0, finished=True) == (0, 0)
     assert at(1.9) == (0, 0), "it pauses half a second"
@@ -298,5 +336,15 @@ def test_a_request_that_was_under_way() -> None:
     assert at(2.6, app="http", connections=3) == (1, 1)
     assert at(5.0, requests=[], bytes=0) == (1, 1)
     assert at(0.0, requests=[], bytes=0) == (0, 0), "not begun"
+    kept = {"flow": [{"persistent": True}]}
+    assert at(1.9, kept, app="http", connections=1) == (0, 0)
+    assert at(1.9, kept, app="http", connections=1, bytes=25) == (1, 0)
+    assert at(9.0, kept, app="http", connections=1) == (1, 1)
+    assert at(9.0, {"stop": {"requests": 2}}, bytes=25) == (0, 0)
+    assert at(9.0, {"stop": {"requests": 3}}, bytes=25) == (1, 1)
+    # A file that failed had a connection, too; where it is told there is nothing to guess.
+    assert at(9.0, app="http", connections=5, under_way_s=None) == (0, 0)
+    assert at(1.9, bytes=20, under_way_s=1.6) == (1, 0)
+    assert at(2.2, bytes=20, under_way_s=1.6) == (1, 1)
     listed = [*done, {"start_s": 1.7, "delay_s": None, "bytes": 0}]
     assert at(2.0, requests=listed) == (1, 0) and at(2.3, requests=listed) == (1, 1)

@@ -51,7 +51,8 @@ class Run:
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per flow."""
-        rows = [metrics.flow_row(self.outcome, f, Measure()) for f in self.outcome["flows"]]
+        given = (Measure(), self.scenario)
+        rows = [metrics.flow_row(self.outcome, f, *given) for f in self.outcome["flows"]]
         return pd.DataFrame(rows)
 
     def nodes(self) -> pd.DataFrame:

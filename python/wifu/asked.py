@@ -15,35 +15,50 @@ PAUSES = 3.0
 """So many of the longest pauses that a flow made, and it makes none any more."""
 
 
-def under_way(outcome: Mapping[str, Any], flow: Mapping[str, Any]) -> tuple[int, int]:
+def under_way(
+    outcome: Mapping[str, Any], flow: Mapping[str, Any], scenario: Mapping[str, Any]
+) -> tuple[int, int]:
     """How many requests of a flow were under way when the run ended (0 or 1), and how many of these
     had taken longer by then than its others on the mean: their delays would make the mean greater.
+    Those beyond `stop.requests` of the scenario count for nothing.
     """
     if flow.get("app") not in ASKING or flow.get("finished"):
         return 0, 0
     every = flow.get("requests") or []
     done = [r for r in every if r.get("delay_s") is not None]
     end, begin = float(outcome["sim_seconds"]), float(flow.get("start_s") or 0.0)
-    if end <= begin:
+    wanted = scenario.get("stop", {}).get("requests")
+    if end <= begin or (wanted is not None and len(done) >= wanted):
         return 0, 0
     over = [float(r["start_s"]) + float(r["delay_s"]) for r in done]
     pauses = [float(b["start_s"]) - a for a, (_, b) in zip(over, pairwise(done), strict=False)]
     longest = max([0.0, *pauses])
     silent = end - (over[-1] if over else begin)
-    if len(every) > len(done):
+    if "under_way_s" in flow:  # by the simulator; others do not tell
+        begun = flow["under_way_s"] is not None
+        took = end - float(flow["under_way_s"]) if begun else 0.0
+    elif len(every) > len(done):
         begun, took = True, end - float(every[-1]["start_s"])
     else:
-        begun = _begun(flow, done, silent, longest)
+        begun = _begun(flow, done, silent, longest, kept=_kept(flow, scenario))
         # When it began is not told: after a pause, so at the least so long ago.
         took = silent - longest
     mean = float(np.mean([r["delay_s"] for r in done])) if done else 0.0
     return int(begun), int(begun and took > mean)
 
 
-def _begun(flow: Mapping[str, Any], done: list[Any], silent: float, longest: float) -> bool:
-    """Whether a request was under way, and not a pause."""
-    if flow["app"] == "http" and flow.get("connections") is not None:
-        # Each file has a connection of its own.
+def _kept(flow: Mapping[str, Any], scenario: Mapping[str, Any]) -> bool:
+    """Whether all files of a flow go over one connection."""
+    flows = scenario.get("flow") or []
+    spec = flows[int(flow["id"]) - 1] if int(flow.get("id", 0)) in range(1, len(flows) + 1) else {}
+    return bool(spec.get("persistent"))
+
+
+def _begun(
+    flow: Mapping[str, Any], done: list[Any], silent: float, longest: float, *, kept: bool
+) -> bool:
+    """Whether a request was under way, and not a pause. `kept`: all are over one connection."""
+    if flow["app"] == "http" and not kept and flow.get("connections") is not None:
         return int(flow["connections"]) > len(done)
     came = float(flow.get("bytes") or 0) - sum(float(r.get("bytes") or 0) for r in done)
     return came > 0 or silent > PAUSES * longest

@@ -499,11 +499,13 @@ OLD_COLUMNS = {
 """Columns of tables that were written when not all names told the unit, and what they are now."""
 
 
-def flow_row(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> dict[str, Any]:
-    """The columns of one flow in `results.parquet`."""
+def flow_row(
+    outcome: Outcome, flow: Mapping[str, Any], measure: Measure, scenario: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The columns of one flow in `results.parquet`, of a run of a scenario."""
     rate = flow_goodput(outcome, flow, measure)
     delays = download_delays(flow)
-    under_way, late = asked.under_way(outcome, flow)
+    under_way, late = asked.under_way(outcome, flow, scenario)
     whole = {
         "flow": int(flow["id"]),
         "flow_from": flow.get("from"),

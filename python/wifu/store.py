@@ -217,7 +217,8 @@ class Store:
                     for k, v in run_row(outcome, plan.measure, more=plan.metrics).items()
                 },
             }
-            flows += [{**head, **flow_row(outcome, f, plan.measure)} for f in outcome["flows"]]
+            own = (flow_row(outcome, f, plan.measure, cell.scenario) for f in outcome["flows"])
+            flows += [{**head, **row} for row in own]
         return _table(flows, plan), _table(runs, plan)
 
 

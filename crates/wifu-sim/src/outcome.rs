@@ -159,6 +159,10 @@ pub struct FlowOutcome {
     pub batches: Vec<u64>,
     /// Requests and files, in order.
     pub requests: Vec<RequestOutcome>,
+    /// When the request or file was asked for that was under way at the end, seconds; none if none
+    /// was, or it is none of those that `requests` lists.
+    #[serde(default)]
+    pub under_way_s: Option<f64>,
 }
 
 /// Octets that outlast the time of a flow (`time`, `stop_at`) in its buffers.

@@ -300,6 +300,28 @@ fn a_persistent_connection_that_fails_is_opened_again() {
     assert!(late > 100, "{late}");
 }
 
+/// Who waits on a connection that many files share is told apart from who pauses.
+#[test]
+fn the_file_that_the_end_of_a_run_cuts_off_is_told_with_when_it_began() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"http\"\npause = \"10ms\"\n\
+                protocol = \"tcp-newreno\"\npersistent = true\n\
+                [[event]]\nat = \"2s\"\ncut = [\"a\", \"b\"]\n[stop]\ntime = \"5s\"\n";
+    let outcome = run(&wire("10Mb/s", flow));
+    let flow = &outcome.flows[0];
+    let last = flow.requests.last().expect("some came");
+    let since = flow.under_way_s.expect("the link is cut for good");
+    assert!(
+        since >= last.start_s + last.delay_s && (1.5..2.5).contains(&since),
+        "{since}"
+    );
+    assert_eq!(outcome.to_json()["flows"][0]["under_way_s"], since);
+    let three = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\n\
+                 app = \"http\"\npause = \"1ms\"\ncount = 3\n";
+    let done = run(&wire("10Mb/s", three));
+    assert_eq!(done.flows[0].under_way_s, None);
+    assert!(done.to_json()["flows"][0]["under_way_s"].is_null());
+}
+
 #[test]
 fn a_run_ends_once_every_flow_has_so_many_files() {
     let flow = |pause: &str| {
@@ -319,6 +341,7 @@ fn a_run_ends_once_every_flow_has_so_many_files() {
     // The quick one went on meanwhile, and nothing of that is written down.
     let whole = |f: &FlowOutcome| f.requests.iter().map(|r| r.bytes).sum::<u64>();
     assert!(quick.bytes > 3 * whole(quick), "{quick:?}");
+    assert_eq!((quick.under_way_s, slow.under_way_s), (None, None));
     assert_eq!(slow.bytes, whole(slow));
     let last = slow.requests.last().unwrap();
     assert!((last.start_s + last.delay_s - outcome.sim_seconds).abs() < 1e-6);

@@ -175,14 +175,26 @@ impl Flows {
     /// The request under way is complete. Those beyond what ends the run are not written down: with
     /// as many of each flow all count alike.
     fn note_request(&mut self, now: Time, number: u32) {
-        let most = self.stop.requests.map_or(usize::MAX, |n| n as usize);
+        let wanted = self.counts(&self[number]);
         let flow = &mut self[number];
         let before = flow.account.requests.len();
-        flow.note_request(now, before < most);
+        flow.note_request(now, wanted);
         let count = flow.account.requests.len();
         if count > before {
             self.stop.answered(count);
         }
+    }
+
+    /// Whether the next request that a flow completes is written down.
+    fn counts(&self, flow: &Flow) -> bool {
+        let most = self.stop.requests.map_or(usize::MAX, |n| n as usize);
+        flow.account.requests.len() < most
+    }
+
+    /// Since when a request of a flow is under way that is written down once it is complete.
+    pub(crate) fn under_way(&self, flow: &Flow) -> Option<Time> {
+        let since = flow.request.map(|(since, _)| since);
+        since.filter(|_| self.counts(flow))
     }
 
     fn answer_complete(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32) {

@@ -190,6 +190,7 @@ fn flow_outcome(
         packets,
         batches: account.batches.clone(),
         requests: account.requests.clone(),
+        under_way_s: flows.under_way(flow).map(Time::as_secs_f64),
         ..sender_outcome(flow, index as u32, &totals)
     }
 }
