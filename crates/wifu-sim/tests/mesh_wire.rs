@@ -366,6 +366,37 @@ fn a_run_ends_once_every_flow_has_so_many_files() {
     }
 }
 
+/// The other flow goes on over a link that is there again.
+#[test]
+fn nobody_waits_for_the_answers_of_a_dialogue_that_died() {
+    let flow = |app: &str, timeout: &str| {
+        format!(
+            "[[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"{app}\"\npause = \"100ms\"\n\
+             protocol = \"tcp-newreno,user_timeout={timeout}\"\n"
+        )
+    };
+    let cut = "[[event]]\nat = \"2s\"\ncut = [\"a\", \"b\"]\n\
+               [[event]]\nat = \"8s\"\nrestore = [\"a\", \"b\"]\n[stop]\nrequests = 50\n";
+    let outcome = run(&wire(
+        "10Mb/s",
+        &(flow("request", "3s") + &flow("http", "60s") + cut),
+    ));
+    let [dead, goes_on] = &outcome.flows[..] else {
+        panic!("two flows")
+    };
+    assert!(dead.fault.is_some() && dead.requests.len() < 50, "{dead:?}");
+    assert_eq!(goes_on.requests.len(), 50);
+    assert_eq!(outcome.end, "requests");
+    let last = goes_on.requests.last().unwrap();
+    assert!((last.start_s + last.delay_s - outcome.sim_seconds).abs() < 1e-6);
+    // Alone it ends the run when it dies.
+    let alone = run(&wire("10Mb/s", &(flow("request", "3s") + cut)));
+    assert!(
+        alone.end == "requests" && alone.sim_seconds < 10.0,
+        "{alone:?}"
+    );
+}
+
 /// A sender that stops with a full buffer: what comes later counts for the time until it came.
 #[test]
 fn a_stopped_flow_has_the_goodput_of_all_the_time_in_which_octets_came() {

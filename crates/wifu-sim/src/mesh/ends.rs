@@ -180,7 +180,7 @@ impl Flows {
         let before = flow.account.requests.len();
         flow.note_request(now, wanted);
         let count = flow.account.requests.len();
-        if count > before {
+        if count > before && !flow.done {
             self.stop.answered(count);
         }
     }

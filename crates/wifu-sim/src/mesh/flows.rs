@@ -175,8 +175,19 @@ impl Flows {
     /// A flow has nothing left to do.
     pub(crate) fn flow_done(&mut self, number: u32) {
         let flow = &mut self[number];
-        if !core::mem::replace(&mut flow.done, true) && flow.finite {
+        if core::mem::replace(&mut flow.done, true) {
+            return;
+        }
+        let (finite, asks, count) = (
+            flow.finite,
+            flow.spec.app.asks(),
+            flow.account.requests.len(),
+        );
+        if finite {
             self.stop.flow_done();
+        }
+        if asks {
+            self.stop.asks_no_more(count);
         }
     }
 

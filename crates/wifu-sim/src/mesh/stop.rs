@@ -13,7 +13,7 @@ pub enum EndReason {
     Done,
     /// As many packets as wanted were delivered.
     Packets,
-    /// Every flow that asks has as many answers, or files, as wanted.
+    /// Every flow that asks has as many answers, or files, as wanted, or gets no more.
     Requests,
     /// `stop.time`, or a day.
     Time,
@@ -52,7 +52,7 @@ pub(crate) struct Stop {
     batch: Option<u64>,
     /// Files or answers that each flow of such is to have.
     pub(crate) requests: Option<u64>,
-    /// Flows that have not so many yet.
+    /// Flows that have not so many yet, and may.
     asking: usize,
     delivered: u64,
     next_batch: u64,
@@ -116,10 +116,21 @@ impl Stop {
     /// A flow that asks has so many answers, or files, by now.
     pub(crate) fn answered(&mut self, count: usize) {
         if self.requests == Some(count as u64) {
-            self.asking -= 1;
-            if self.asking == 0 {
-                self.ended.get_or_insert(EndReason::Requests);
-            }
+            self.asks_less();
+        }
+    }
+
+    /// A flow that asks gets no more than so many: nobody waits for it any longer.
+    pub(crate) fn asks_no_more(&mut self, count: usize) {
+        if self.requests.is_some_and(|wanted| (count as u64) < wanted) {
+            self.asks_less();
+        }
+    }
+
+    fn asks_less(&mut self) {
+        self.asking -= 1;
+        if self.asking == 0 {
+            self.ended.get_or_insert(EndReason::Requests);
         }
     }
 
