@@ -389,6 +389,12 @@ fn described(
     }
 }
 
+/// Whether a word that names nothing that there is was meant for a file; else it is told which
+/// protocol it could have been.
+fn is_path(word: &str) -> bool {
+    word.contains('/') || word.ends_with(".toml")
+}
+
 /// Check every protocol of a file.
 ///
 /// # Errors
@@ -396,9 +402,10 @@ fn described(
 pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     let mut registry = args.known.with(registry)?;
     let mut names = Vec::new();
-    match args.path.to_str().filter(|_| !args.path.exists()) {
-        Some(spec) if registry.resolve(spec).is_ok() => names.push(spec.to_string()),
-        _ => {
+    let word = args.path.to_str().filter(|_| !args.path.exists());
+    match word.filter(|w| !is_path(w) || registry.resolve(w).is_ok()) {
+        Some(spec) => names.push(spec.to_string()),
+        None => {
             let own = known::read(&args.path)?;
             names.extend_from_slice(own.protocols());
             registry = registry.with_library(own);

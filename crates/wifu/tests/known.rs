@@ -211,8 +211,22 @@ fn check_says_what_a_part_goes_without_and_what_it_does_then() {
         said.contains("it takes links of 24 Mb/s unless bandwidth is set"),
         "{said}"
     );
-    let (ok, said) = check("tcp-ap12", "live");
-    assert!(!ok && said.contains("reading tcp-ap12"), "{said}");
+}
+
+#[test]
+fn check_names_the_nearest_of_what_is_no_file() {
+    let check = |spec: &str| wifu(&["check", spec], "");
+    let (ok, said) = check("tcp-vegass");
+    assert!(!ok && said.contains("did you mean `tcp-vegas`"), "{said}");
+    let (ok, said) = check("tcp-newreno,gama=2");
+    assert!(
+        !ok && said.contains("gama") && !said.contains("reading"),
+        "{said}"
+    );
+    for file in ["there/is-none", "mine.toml"] {
+        let (ok, said) = check(file);
+        assert!(!ok && said.contains(&format!("reading {file}")), "{said}");
+    }
 }
 
 #[test]
