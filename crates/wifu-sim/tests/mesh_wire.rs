@@ -1,8 +1,10 @@
 //! The mesh simulator over wires: what a single flow gets, how several share, and that every
 //! packet is accounted for.
 
+use std::cell::Cell;
 use std::sync::Arc;
-use wifu_engine::Blueprint;
+use wifu_engine::descriptor::BuildError;
+use wifu_engine::{Blueprint, Component, Descriptor};
 use wifu_sim::Span;
 use wifu_sim::mesh::{EndReason, Simulation};
 use wifu_sim::outcome::{FlowOutcome, Outcome};
@@ -320,6 +322,50 @@ fn the_file_that_the_end_of_a_run_cuts_off_is_told_with_when_it_began() {
     let done = run(&wire("10Mb/s", three));
     assert_eq!(done.flows[0].under_way_s, None);
     assert!(done.to_json()["flows"][0]["under_way_s"].is_null());
+}
+
+thread_local! {
+    /// So many parts refuse to be built, from the next on, in this thread's test.
+    static REFUSALS: Cell<u32> = const { Cell::new(0) };
+}
+
+static FICKLE: Descriptor = Descriptor {
+    name: "fickle",
+    build: |_| match REFUSALS.get() {
+        0 => Ok(Box::new(Fickle)),
+        n => {
+            REFUSALS.set(n - 1);
+            Err(BuildError(String::from("not now")))
+        }
+    },
+    ..Descriptor::EMPTY
+};
+
+struct Fickle;
+
+impl Component for Fickle {}
+
+#[test]
+fn files_go_on_after_connections_that_cannot_be_opened() {
+    let text = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno,watch.add=fickle\"\n\
+                app = \"http\"\npause = \"10ms\"\ncount = 3\n";
+    let scenario = Scenario::from_toml(&wire("10Mb/s", text)).unwrap();
+    let own = |spec: &str| {
+        let parts = wifu_parts::registry().with(&[&FICKLE]);
+        let made = wifu_parts::library().resolve(spec, &parts);
+        made.map_err(|e| e.to_string())
+    };
+    let mut simulation = Simulation::new(&scenario, &own).unwrap_or_else(|e| panic!("{e}"));
+    REFUSALS.set(2);
+    simulation.run();
+    let outcome = simulation.outcome();
+    let flow = &outcome.flows[0];
+    assert!(
+        flow.fault.as_ref().is_some_and(|f| f.contains("not now")),
+        "{flow:?}"
+    );
+    assert_eq!((flow.connections, flow.requests.len()), (3, 3));
+    assert!(flow.finished && outcome.end == "done", "{}", outcome.end);
 }
 
 #[test]

@@ -60,8 +60,9 @@ impl Flows {
         if step.connect {
             (end.goal, end.last) = (step.write, step.last);
             flow.answered = 0;
-            let opened = self.connect(clock, nodes, number);
+            // Before it: where none can be opened, that says when the next is tried.
             self.step_at(clock, number, step.next);
+            let opened = self.connect(clock, nodes, number);
             return if opened { Then::Send } else { Then::Rest };
         }
         end.goal = end.goal.saturating_add(step.write);
