@@ -3,8 +3,8 @@
 use crate::turn::Scheduler;
 use core::net::SocketAddrV4;
 use serde::{Deserialize, Serialize};
-use wifu_engine::Tuple;
-use wifu_wire::Span;
+use wifu_engine::{Ticket, Tuple};
+use wifu_wire::{Notes, Span, Time};
 
 /// A flow in one direction, as its packets name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -137,4 +137,24 @@ pub enum Origin {
     Heard,
     /// From this node's own end.
     Own,
+}
+
+/// A packet in the custody of a lane.
+pub(crate) struct Held {
+    pub(crate) ticket: Ticket,
+    /// What was noted on it.
+    pub(crate) notes: Notes,
+    /// When it was too late last, as a copy of it was handed down.
+    pub(crate) late: Option<Time>,
+}
+
+impl Held {
+    pub(crate) fn new(ticket: Ticket, notes: Notes) -> Held {
+        let late = None;
+        Held {
+            ticket,
+            notes,
+            late,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //! make.
 
 use crate::Ways;
-use crate::custody::FlowKey;
+use crate::custody::{FlowKey, Held};
 use crate::lanes::{Lane, Lanes};
 use core::net::Ipv4Addr;
 use wifu_core::{ip, shim};
@@ -42,8 +42,8 @@ impl Down {
 enum Custody {
     /// It was the lane's, and is nobody's now.
     Left,
-    /// It is a copy; the lane keeps the packet.
-    Copy,
+    /// It is a copy of this packet, which the lane keeps.
+    Copy(Ticket),
     /// A part of the lane made it.
     Made,
 }
@@ -76,7 +76,7 @@ impl Lanes {
             return;
         };
         if whole.is_some() {
-            lane.held.push((down.ticket, down.notes));
+            lane.held.push(Held::new(down.ticket, down.notes));
             lane.turn.back(stamp);
         }
         lane.turn.refund(down.bytes);
@@ -86,6 +86,18 @@ impl Lanes {
             self.freed.push(down.ticket);
         }
         self.touch(down.lane);
+    }
+
+    /// What was handed down is too late. Who keeps it and hands it down again at once would be
+    /// asked for ever: nothing of such a lane is handed down for 10 ms.
+    pub(crate) fn late(&mut self, now: Time, down: &Down) {
+        let (Custody::Copy(kept), Some(lane)) = (down.custody, self.sender(down)) else {
+            return;
+        };
+        let held = lane.held.iter_mut().find(|h| h.ticket == kept);
+        if held.is_some_and(|h| h.late.replace(now) == Some(now)) {
+            lane.turn.refused = Some(now + RETRY);
+        }
     }
 
     /// Data are lost because the deadline that was noted on them had passed: their lane is told,
@@ -121,8 +133,8 @@ impl Lanes {
         }
         let lane = self.slots[i as usize].as_mut();
         let lane = lane.expect("it was polled just now");
-        let at = lane.held.iter().position(|h| h.0 == ticket);
-        let mut noted = at.map_or(Notes::EMPTY, |at| lane.held[at].1);
+        let at = lane.held.iter().position(|h| h.ticket == ticket);
+        let mut noted = at.map_or(Notes::EMPTY, |at| lane.held[at].notes);
         if let Some(at) = at.filter(|_| !keep) {
             lane.held.remove(at);
         }
@@ -136,7 +148,10 @@ impl Lanes {
             opened: lane.turn.opened,
             number: lane.conn.last_sent().map_or(Seq(0), |s| s.seq),
             bytes: ways.octets(sent).len() as u32,
-            custody: if keep { Custody::Copy } else { Custody::Left },
+            custody: match keep {
+                true => Custody::Copy(ticket),
+                false => Custody::Left,
+            },
         };
         lane.turn
             .left(ways.octets(sent).len(), lane.conn.board().app.queued);

@@ -107,6 +107,10 @@ impl Node {
     #[inline(never)]
     pub(crate) fn expired(&mut self, ways: &mut impl Ways, packet: Ticket) {
         if let Some(lanes) = self.lanes.as_deref_mut() {
+            let going = self.going.as_ref().filter(|g| g.down.ticket == packet);
+            if let Some(going) = going {
+                lanes.late(ways.now(), &going.down);
+            }
             lanes.expired(packet, ways);
             // What it has to say now waits until what is being handed down is through.
             self.stirred = true;

@@ -2,7 +2,7 @@
 //! packets, one per flow and direction of travel, which takes custody of the flow's data and hands
 //! them down when its parts permit it.
 
-use crate::custody::{FlowKey, LaneCounters, LanesConfig, Origin, Seen, Took};
+use crate::custody::{FlowKey, Held, LaneCounters, LanesConfig, Origin, Seen, Took};
 use crate::down::{Down, named, transport};
 use crate::turn::{QUANTUM, Scheduler, Turn};
 use crate::{Protocol, Ways};
@@ -34,8 +34,8 @@ impl Served {
 pub(crate) struct Lane {
     pub(crate) key: FlowKey,
     pub(crate) conn: Conn,
-    /// Packets in its custody, and what was noted on them.
-    pub(crate) held: Vec<(Ticket, Notes)>,
+    /// Packets in its custody.
+    pub(crate) held: Vec<Held>,
     /// What its parts made while the way that it goes was full.
     pub(crate) waits: VecDeque<Down>,
     /// When its packets came, of those that wait: the scheduler's.
@@ -192,7 +192,7 @@ impl Lanes {
             self.counters.full += 1;
             return Took::Dropped;
         }
-        lane.held.push((ticket, *notes));
+        lane.held.push(Held::new(ticket, *notes));
         lane.turn.came(self.stamp);
         self.stamp += 1;
         self.counters.taken += 1;
@@ -524,7 +524,7 @@ impl Lanes {
         };
         let freed: Vec<Ticket> = lane.conn.take_freed().collect();
         for ticket in freed {
-            if let Some(at) = lane.held.iter().position(|h| h.0 == ticket) {
+            if let Some(at) = lane.held.iter().position(|h| h.ticket == ticket) {
                 lane.held.swap_remove(at);
                 self.freed.push(ticket);
             }
@@ -532,7 +532,7 @@ impl Lanes {
         self.counters.unsent += lane.waits.len() as u64;
         self.freed.extend(lane.waits.drain(..).map(|d| d.ticket));
         self.counters.idled += lane.held.len() as u64;
-        self.freed.extend(lane.held.drain(..).map(|h| h.0));
+        self.freed.extend(lane.held.drain(..).map(|h| h.ticket));
         self.table.remove(&lane.key);
         if lane.own && !lane.tells {
             self.rooms.push_back(lane.key);
@@ -549,7 +549,7 @@ impl Lanes {
         };
         for ticket in lane.conn.take_freed() {
             // A part may let go only what its lane has.
-            if let Some(at) = lane.held.iter().position(|h| h.0 == ticket) {
+            if let Some(at) = lane.held.iter().position(|h| h.ticket == ticket) {
                 lane.held.swap_remove(at);
                 self.freed.push(ticket);
             }

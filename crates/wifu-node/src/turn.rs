@@ -57,7 +57,8 @@ pub(crate) struct Turn {
     pub(crate) stuck: bool,
     /// Which ways had no room at the last poll: ahead, back, and that of what waits.
     pub(crate) full: [Option<Ipv4Addr>; 3],
-    /// A device that had room refused a packet of it: nothing of it leaves before.
+    /// A device that had room refused a packet of it, or one was too late twice at once: nothing of
+    /// it leaves before.
     pub(crate) refused: Option<Time>,
     /// Its number among the lanes of the node since the beginning.
     pub(crate) opened: u64,

@@ -315,6 +315,64 @@ fn a_lane_is_told_of_what_left_too_late_and_of_nothing_else() {
     }
 }
 
+/// Keeps what came first and hands it down whenever it is asked, with a deadline that has passed.
+static STUBBORN: Descriptor = Descriptor {
+    doc: "Hands down what is too late, again and again.",
+    build: |_| Ok(Box::new(Stubborn(None))),
+    ..laned::QUEUE
+};
+
+struct Stubborn(Option<(Ticket, Seq)>);
+
+impl Component for Stubborn {
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        if let Signal::Expired(number) = signal {
+            let told = EXPIRED.with_borrow_mut(|all| {
+                all.push(*number);
+                all.len()
+            });
+            assert!(told < 100, "it is asked for ever");
+        }
+        laned::open(cx);
+    }
+
+    fn offer(&self, kind: Kind, board: &Board, _: Time) -> Option<Want> {
+        let (bytes, least) = (1, 1);
+        let any = board.app.queued > 0 || self.0.is_some();
+        any.then_some(Want { kind, bytes, least })
+    }
+
+    fn fill(&mut self, _: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        let Some((ticket, number)) = self.0.or_else(|| cx.store.pop()) else {
+            return;
+        };
+        self.0 = Some((ticket, number));
+        out.head.seq = number;
+        out.aside.notes.set_time(DEADLINE, Time::ZERO + WORTH);
+        out.payload = Payload::Packet { ticket, keep: true };
+    }
+}
+
+#[test]
+fn a_lane_that_hands_down_again_what_is_too_late_is_not_asked_for_ever() {
+    EXPIRED.take();
+    let mut rig = Rig::of(&STUBBORN);
+    rig.node.heed(Heeds {
+        deadline: Some(DEADLINE),
+        ..Heeds::default()
+    });
+    rig.world.now += Span::SECOND;
+    rig.numbered(1, None);
+    assert_eq!(EXPIRED.take(), [Seq(1); 2], "once, and once more");
+    let due = rig.node.poll_timeout(&mut rig.world);
+    assert_eq!(due, rig.world.now + Span::MILLI * 10);
+    rig.world.now = due;
+    rig.node.handle_timeout(&mut rig.world);
+    rig.sends();
+    assert_eq!(EXPIRED.take(), [Seq(1); 2], "the same again");
+    assert!(rig.world.sent.is_empty());
+}
+
 #[test]
 fn a_new_route_stirs_a_node_with_lanes() {
     let mut rig = Rig::new();
