@@ -227,11 +227,6 @@ impl App {
     pub fn persistent(&self) -> bool {
         matches!(self, App::Http(files) if files.persistent)
     }
-
-    /// Whether it goes from request to request, each of which is measured.
-    pub fn requests(&self) -> bool {
-        matches!(self, App::Http(_) | App::Request(_))
-    }
 }
 
 impl Table {

@@ -347,11 +347,16 @@ impl Client<'_> {
         }
     }
 
+    fn asks(&self) -> bool {
+        let app = self.link.test.app.as_ref();
+        app.is_some_and(|app| app.spec.app.asks())
+    }
+
     /// Begins nothing new; what is under way is completed.
     fn stop(&mut self) {
         self.stopped = true;
         self.next = Time::NEVER;
-        if self.app.requests() {
+        if self.asks() {
             if self.under_way.is_none() {
                 self.finish();
             }
@@ -408,7 +413,7 @@ impl Client<'_> {
                 self.conn = None;
             }
             self.complete();
-        } else if !self.app.requests() {
+        } else if !self.asks() {
             self.finish();
         }
     }
