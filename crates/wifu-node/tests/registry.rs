@@ -3,7 +3,7 @@
 use wifu_core::{Descriptor as HandlerDescriptor, Hooks, HopWordSpec};
 use wifu_engine::descriptor::NoteSpec;
 use wifu_engine::{
-    Access, Board, Component, Cx, Descriptor, Fact, Kind, Library, Role, Segment, Want,
+    Access, Board, Component, Cx, Descriptor, Fact, Facts, Kind, Library, Role, Segment, Want,
 };
 use wifu_node::{Registry, Substrate, Teller, facts};
 use wifu_wire::Time;
@@ -126,6 +126,31 @@ fn a_part_that_requires_a_fact_is_refused_where_nobody_tells_it() {
         assert!(said.contains(elsewhere), "{said}");
         let hop = "watcher requires site.next_hop (the next hop), which";
         assert_eq!(said.contains(hop), on == Substrate::Mock, "{said}");
+    }
+}
+
+#[test]
+fn a_part_that_takes_a_section_for_a_fact_is_refused_where_there_is_neither() {
+    static COUNTS: Descriptor = Descriptor {
+        name: "counts",
+        requires_either: &[(Fact::RouteHops, Facts::PATH)],
+        build: |_| Ok(Box::new(Idle)),
+        ..Descriptor::EMPTY
+    };
+    let resolved = |watch: &str, on| {
+        let mine = format!("[protocol.mine]\nextends = \"tcp-newreno\"\nwatch.add = [{watch}]\n");
+        let resolved = registry(&mine)
+            .with_parts(&[&COUNTS])
+            .resolve_on("mine", on);
+        resolved.map(|_| ()).map_err(|e| e.to_string())
+    };
+    assert_eq!(resolved("\"counts\"", Substrate::Sim), Ok(()));
+    for on in [Substrate::Mock, Substrate::Emu, Substrate::Live] {
+        let said = resolved("\"counts\"", on).unwrap_err();
+        let who = "mine.watch: counts requires site.route_hops (hops by the routing table), which";
+        let or = "; a part that writes path stands in for site.route_hops";
+        assert!(said.starts_with(who) && said.ends_with(or), "{said}");
+        assert_eq!(resolved("\"ttl-hops\", \"counts\"", on), Ok(()));
     }
 }
 
