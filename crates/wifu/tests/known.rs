@@ -238,6 +238,10 @@ fn check_names_the_nearest_of_what_is_no_file() {
 
 #[test]
 fn a_limit_by_hops_is_refused_where_nobody_counts_them() {
+    let part = said(&["describe", "hop-window"]);
+    let either =
+        "  Requires site.route_hops (hops by the routing table), or a part that writes path\n";
+    assert!(part.contains(either), "{part}");
     let check = |spec: &str, on| wifu(&["check", spec, "--substrate", on], "");
     let bare = "tcp-newreno,gates.add=hop-window";
     let counts = "tcp-newreno,gates.add=hop-window,watch.add=ttl-hops";
@@ -245,9 +249,9 @@ fn a_limit_by_hops_is_refused_where_nobody_counts_them() {
     for (on, place) in [("mock", "mock"), ("emu", "emu"), ("live", "daemon")] {
         let (ok, said) = check(bare, on);
         let why = format!(
-            "tcp-newreno.gates: hop-window requires site.route_hops (hops by the routing table), \
-             which is not known in `wifu {place}`; it is in `wifu sim` with radios, `wifu sim` over \
-             wires; a part that writes path stands in for site.route_hops"
+            "hop-window requires site.route_hops (hops by the routing table), which is \
+             not known in `wifu {place}`; it is in `wifu sim` with radios, `wifu sim` over wires; \
+             a part that writes path stands in for site.route_hops"
         );
         assert!(!ok && said.contains(&why), "{said}");
         assert!(check(counts, on).0, "{on}");
@@ -275,10 +279,6 @@ fn a_limit_by_hops_is_refused_where_nobody_counts_them() {
     );
     let mock = |spec| wifu(&["mock", "--protocol", spec, "--bytes", "20k"], "").0;
     assert!(!mock(bare) && mock(counts));
-    let part = self::said(&["describe", "hop-window"]);
-    let either =
-        "  Requires site.route_hops (hops by the routing table), or a part that writes path\n";
-    assert!(part.contains(either), "{part}");
 }
 
 #[test]
