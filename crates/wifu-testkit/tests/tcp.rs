@@ -5,7 +5,7 @@ use wifu_engine::{ConnId, State};
 use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
-const PROTOCOLS: [&str; 19] = [
+const PROTOCOLS: [&str; 20] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
