@@ -510,7 +510,10 @@ fn a_daemon_broadcasts_and_withdraws_links_that_fall_silent() {
     assert!(later.flows[0].bytes < withdrawn.flows[0].bytes);
     let counted = [&outcome, &kept, &later, &withdrawn].map(|o| o.withdrawals);
     assert_eq!(counted[..2], [None, None], "nothing is ever withdrawn");
-    assert!(counted[2] > Some(0) && counted[2] < counted[3], "{counted:?}");
+    assert!(
+        counted[2] > Some(0) && counted[2] < counted[3],
+        "{counted:?}"
+    );
     let idle = cut(false).replace("withdraw = false", "misses = 4");
     let error = Scenario::from_toml(&idle)
         .expect_err("no effect")
