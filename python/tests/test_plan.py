@@ -447,7 +447,7 @@ def test_every_experiment_names_the_profile_of_each_tcp() -> None:
     seen = set[str]()
     for path in sorted((Path(__file__).parents[2] / "experiments").glob("*/plan.toml")):
         plan = plans.load(path)
-        for substrate in plan.on:
+        for substrate in plan.prepared:
             chosen = plan.variant(substrate)
             for cell in chosen.cells:
                 scenario = chosen.scenario_of(cell, 1)
