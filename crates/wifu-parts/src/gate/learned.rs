@@ -297,9 +297,10 @@ impl Learned {
             heard: None,
         });
         self.last = Some(now);
-        self.until = match alone {
-            true => self.spell(),
-            false => self.until.saturating_sub(1),
+        self.until = if alone {
+            self.spell()
+        } else {
+            self.until.saturating_sub(1)
         };
         self.set_gap();
         self.pace.sent(now, sent.late);
