@@ -427,11 +427,7 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
             Ok((b, unnoticed, without)) => {
                 let id = format!("{:08x}", b.id);
                 if !args.json {
-                    let notes = unused(&b)
-                        .into_iter()
-                        .chain(unnoticed.clone())
-                        .chain(foreign(b.number));
-                    let notes: String = notes.map(|n| format!("; {n}")).collect();
+                    let notes = notes(&b, unnoticed.as_deref());
                     println!("{name}: ok, id {id}{notes}");
                     for said in &without {
                         println!("  {said}");
@@ -464,6 +460,15 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// What goes behind the words that a composition is well.
+fn notes(b: &Blueprint, unnoticed: Option<&str>) -> String {
+    let notes = unused(b).into_iter().chain(unnoticed.map(str::to_string));
+    notes
+        .chain(foreign(b.number))
+        .map(|note| format!("; {note}"))
+        .collect()
 }
 
 /// What to say of a number that is another protocol's on every host; a TUN device may have TCP's.
