@@ -309,6 +309,12 @@ def test_results_name_the_program_that_their_runs_are_of(
     emulated.RealTime.prepare(real)
     assert real.code == then
     assert real.program == str(own.resolve())
+    # What its flows need besides is looked for before any of them runs.
+    flow = {"from": "n1", "to": "n2", "app": "file", "bytes": "1k"}
+    emulated.RealTime.prepare(real, [{"flow": [{**flow, "protocol": "kernel:reno"}]}])
+    monkeypatch.delenv("WIFU_PRELOAD", raising=False)
+    with pytest.raises(LabError, match=r"no .*libwifu_preload\.so, .*cargo build -p wifu -p wifu"):
+        emulated.RealTime.prepare(real, [{"flow": [{**flow, "protocol": "tcp-reno"}]}])
 
 
 @pytest.mark.parametrize("others", [0, 4])

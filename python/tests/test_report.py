@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from test_figures import drawn
 
 import wifu
-from wifu import digits, figures, kinds, report, stats
+from wifu import digits, figures, kinds, metrics, report, stats
 from wifu import plan as plans
 from wifu.campaign import Summary
 from wifu.errors import LabError, PlanError
@@ -32,7 +32,10 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "cdf", "metric": "srtt"}, "runs; 20 values"),
     ({"kind": "flows"}, "Goodput of each flow, and of all together; whiskers"),
     ({"kind": "fairness", "x": "hops"}, r"a dot per run.*; n = 5 runs per cell\."),
-    ({"kind": "tradeoff", "where": {"hops": 3}}, r"Better is upper left; n = 5 runs per cell\."),
+    (
+        {"kind": "tradeoff", "where": {"hops": 3}},
+        r"upper left; n = 5 runs per cell\. Only hops 3\.",
+    ),
     ({"kind": "timeseries", "where": {"hops": 3}, "window": "100ms"}, "window of 100 ms"),
     ({"kind": "sequence", "where": {"hops": 3}, "from": 0.1, "to": "1s"}, "Run 1, flow 1"),
     ({"kind": "map", "where": {"hops": 3, "protocol": "tcp-reno"}}, "attempts that were ack"),
@@ -430,6 +433,42 @@ def test_a_dry_run_says_that_runs_are_too_few_for_so_many_comparisons(tmp_path: 
             dry(plan, Store(tmp_path / "r"), False)
         said = "of 7 pairs and 4 comparisons p is at least 0.062; 8 runs could"
         assert (said in " ".join(captured.get().split())) == told
+
+
+def test_the_end_of_a_run_tells_the_comparison_and_names_in_full(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = (
+        "tcp-reno,profile=rfc-modern,iw=4,ack_every=2,snd_buf=4194304,rcv_wnd=4194304,iw=" + "1" * 9
+    )
+    found = wifu.campaign(
+        plans.parse(CHAIN.replace('"tcp-newreno"', f'"{long}8", "{long}9", "tcp-newreno"')),
+        tmp_path / "r", runner=fake,
+    )  # fmt: skip
+    tell(found.folder, Summary("complete"), several=True)
+    said = capsys.readouterr().out
+    assert f"{found.plan.title}, on sim" in said
+    assert f"{long}8 " in said and f"{long}9 " in said
+    row = found.compare("goodput").to_dict("records")[0]
+    assert f"relative to {row['baseline']} (paired test, corrected):" in " ".join(said.split())
+    assert f" x {row['ratio']:.1f}"[:4] in said and "p " in said
+
+
+@pytest.mark.parametrize(
+    ("names", "begins", "has"),
+    [
+        (["aggregate"], "Total goodput: bytes of all flows", ""),
+        (["aggregate", "goodput@2"], "Total goodput: ", " Goodput: bytes delivered in order"),
+        (["jain", "aggregate"], "Goodput: bytes delivered", " Total goodput: "),
+        (["goodput"], "Goodput: bytes delivered", ""),
+    ],
+)
+def test_the_report_begins_with_what_its_main_metric_is(
+    names: list[str], begins: str, has: str
+) -> None:
+    said = metrics.Measure().of(names)
+    assert said.startswith(begins) and has in said
+    assert ("otal" in said) == ("aggregate" in names)
 
 
 def test_comparisons_are_data_too(results: wifu.Results) -> None:

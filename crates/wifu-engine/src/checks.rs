@@ -226,8 +226,13 @@ pub(crate) fn signals(
                 .filter(could)
                 .map(|p| p.name)
                 .collect();
+            let strange = could.is_empty() && !Signal::NAMES.contains(&name);
+            let hint = match strange {
+                true => wifu_wire::names::ending(name, Signal::NAMES),
+                false => String::from("."),
+            };
             let what = format!(
-                "{} hears \"{name}\", which nothing in this composition emits. Emitters: {}",
+                "{} hears \"{name}\", which nothing in this composition emits{hint} Emitters: {}",
                 d.name,
                 listed(&could)
             );
@@ -451,6 +456,16 @@ mod tests {
         static SELF: Descriptor = part("self", &[("wrote", &["wrote"])]);
         let (_, problems) = checked(&[&SELF]);
         assert_eq!(problems, ["signals go in a circle: wrote -> wrote"]);
+    }
+
+    #[test]
+    fn of_a_slip_in_what_is_heard_the_nearest_signal_is_named() {
+        static SLIP: Descriptor = part("slip", &[("arived", &[])]);
+        let (_, problems) = checked(&[&SLIP]);
+        assert!(
+            problems[0].contains("did you mean `arrived`"),
+            "{problems:?}"
+        );
     }
 
     #[test]

@@ -299,7 +299,13 @@ impl Library {
         let Some(table) = self.protocols.get(name) else {
             let hint = names::ending(name, self.order.iter().map(String::as_str));
             let all = self.order.join(", ");
-            let what = format!("no protocol of this name{hint} Known: {all}");
+            let what = match name.strip_prefix("kernel:") {
+                Some(_) => format!(
+                    "this is a kernel's own, which runs under `wifu emu` and in plans of the lab on \
+                     emu and live; tcp-linux-reno and tcp-linux are models of it. Known: {all}"
+                ),
+                None => format!("no protocol of this name{hint} Known: {all}"),
+            };
             return Err(ConfigError::one(format!("protocol \"{name}\""), what));
         };
         let path = format!("protocol.{name}");

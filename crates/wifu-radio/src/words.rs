@@ -258,6 +258,14 @@ impl<'a> Words<'a> {
                 ("wired_only".to_string(), Value::Boolean(true)),
             ]))
         };
+        let loss = match self.get("loss") {
+            Some(text) => Some(share(text).ok_or_else(|| {
+                self.wrong(&format!(
+                    "`loss={text}` should be 0 to 1, or like loss=0.5%"
+                ))
+            })?),
+            None => None,
+        };
         let wire = |i: u16| {
             let mut wire = Table::from_iter([
                 ("a".to_string(), Value::String(format!("n{i}"))),
@@ -268,12 +276,14 @@ impl<'a> Words<'a> {
                 ("delay", "delay"),
                 ("queue", "queue"),
                 ("overhead", "overhead"),
-                ("loss", "loss"),
                 ("variation", "variation"),
             ] {
                 if let Some(text) = self.get(key) {
                     wire.insert(name.into(), value(text));
                 }
+            }
+            if let Some(loss) = loss {
+                wire.insert("loss".into(), Value::Float(loss));
             }
             Value::Table(wire)
         };
@@ -384,6 +394,12 @@ impl<'a> Words<'a> {
             None => Err(self.wrong(&format!("`area={text}` should be like area=70x45"))),
         }
     }
+}
+
+/// A probability: a number, or per cent with the sign.
+fn share(text: &str) -> Option<f64> {
+    let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |n| (n, 100.0));
+    Some(number.parse::<f64>().ok()? / whole)
 }
 
 /// A value of TOML, or text.

@@ -344,6 +344,10 @@ fn words_can_be_wires() {
     assert_eq!((wire.loss, wire.variation), (0.02, Span::MILLI));
     assert!(plan.gains.iter().all(Vec::is_empty));
     assert_eq!(plan.nodes[0].radio.queue, 1000);
+    for (said, meant) in [("0.5%", 0.005), ("0", 0.0), ("1", 1.0), ("100%", 1.0)] {
+        let plan = words(&format!("minimal,wire=8Mb/s,loss={said}"), None);
+        assert_eq!(plan.wires[0].loss, meant, "{said}");
+    }
 }
 
 #[test]
@@ -627,7 +631,11 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     );
     fails(
         try_words("minimal,wire=1Mb/s,loss=2", None),
-        &["wire.1.loss"],
+        &["wire.1.loss", "0.005 is 0.5 %"],
+    );
+    fails(
+        try_words("minimal,wire=1Mb/s,loss=few", None),
+        &["loss=few", "like loss=0.5%"],
     );
     fails(try_file(""), &["no nodes"]);
     fails(

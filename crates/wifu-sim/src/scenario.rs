@@ -43,10 +43,13 @@ pub enum ScenarioError {
 impl ScenarioError {
     /// An error at a key.
     pub fn key(path: impl Into<String>, what: impl Into<String>) -> ScenarioError {
-        ScenarioError::Key {
-            path: counted(&path.into()),
-            what: plain(what.into()),
+        let (path, mut what) = (counted(&path.into()), plain(what.into()));
+        // Where bytes could be meant.
+        let packets = path == "queue" || path.ends_with(".queue");
+        if packets && what.ends_with("expected a whole number") {
+            what += " of packets";
         }
+        ScenarioError::Key { path, what }
     }
 }
 

@@ -434,8 +434,7 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
             Ok((b, unnoticed, without)) => {
                 let id = format!("{:08x}", b.id);
                 if !args.json {
-                    let notes = unused(&b).into_iter().chain(unnoticed.clone());
-                    let notes: String = notes.map(|n| format!("; {n}")).collect();
+                    let notes = notes(&b, unnoticed.as_deref());
                     println!("{name}: ok, id {id}{notes}");
                     for said in &without {
                         println!("  {said}");
@@ -470,6 +469,27 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
     })
 }
 
+/// What goes behind the words that a composition is well.
+fn notes(b: &Blueprint, unnoticed: Option<&str>) -> String {
+    let notes = unused(b).into_iter().chain(unnoticed.map(str::to_string));
+    notes
+        .chain(foreign(b.number))
+        .map(|note| format!("; {note}"))
+        .collect()
+}
+
+/// What to say of a number that is another protocol's on every host; a TUN device may have TCP's.
+fn foreign(number: u8) -> Option<String> {
+    let why = match wifu_linux::raw::check_number(number) {
+        Err(why) => why,
+        Ok(()) if number < 143 => format!(
+            "IP protocol number {number} is assigned to another protocol; 143 to 252 are unassigned"
+        ),
+        Ok(()) => return None,
+    };
+    Some(format!("warning: {why}"))
+}
+
 /// Live, a protocol is known by its IP protocol number: two must not share one.
 fn unique(
     b: &std::sync::Arc<Blueprint>,
@@ -479,7 +499,8 @@ fn unique(
     for other in others.filter_map(|n| all.expand(n).ok()) {
         if other.number == b.number {
             let what = format!(
-                "IP protocol {} is that of {}; give another (143 to 252 are unassigned)",
+                "IP protocol {} is that of {}, and of what extends it without a number of its own: \
+                 give `number = N` (143 to 252 are unassigned)",
                 b.number, other.name
             );
             return Err(wifu_engine::ConfigError::one(

@@ -348,3 +348,36 @@ fn a_number_of_the_kernels_is_refused_for_hosts_and_not_for_the_simulator() {
         );
     }
 }
+
+#[test]
+fn check_warns_of_a_number_that_is_not_free_and_says_whence_it_is() {
+    for (number, why) in [
+        ("number = 17", "mine: ok"),
+        (
+            "number = 17",
+            "number 17 belongs to the kernel; 143 to 252 are unassigned",
+        ),
+        (
+            "number = 89",
+            "number 89 is assigned to another protocol; 143 to 252 are unassigned",
+        ),
+        (
+            "",
+            "of tcp-sack, and of what extends it without a number of its own: give `number = N`",
+        ),
+    ] {
+        let mine = format!("[protocol.mine]\nextends = \"tcp-sack\"\n{number}\n");
+        let file = File::new("foreign", &mine);
+        let (_, said) = wifu(&["check", file.path()], "");
+        assert!(said.contains(why), "{said}");
+    }
+    let file = File::new(
+        "free",
+        "[protocol.mine]\nextends = \"tcp-sack\"\nnumber = 240\n",
+    );
+    let (_, said) = wifu(&["check", file.path()], "");
+    assert!(
+        said.contains("mine: ok") && !said.contains("warning"),
+        "{said}"
+    );
+}

@@ -341,7 +341,7 @@ impl<'a> Fixed<'a> {
             }
             let loss = w.loss.unwrap_or(0.0);
             if !(0.0..=1.0).contains(&loss) {
-                let what = "must be a probability, 0 to 1";
+                let what = "must be a probability, 0 to 1 (0.005 is 0.5 %)";
                 return Err(TopologyError::key(format!("wire[{i}].loss"), what));
             }
             let (a, b) = (end(&w.a, "a")?, end(&w.b, "b")?);

@@ -156,6 +156,11 @@ fn impossible_numbers_are_refused_in_words() {
         wrong,
         "stop.packets: invalid type: string \"many\", expected a whole number"
     );
+    let wrong = of("[radio]\nqueue = \"10kB\"");
+    assert_eq!(
+        wrong,
+        "radio.queue: invalid type: string \"10kB\", expected a whole number of packets"
+    );
     let udp = |rate: &str| {
         error(&format!(
             "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\nrate = {rate}"
