@@ -81,7 +81,7 @@ def test_results_of_another_scenario_decide_nothing(tmp_path: Path) -> None:
     plan.write_text(TEXT)
 
     def run(*overrides: str) -> wifu.Results:
-        chosen = plans.parse(TEXT, overrides=[*overrides, "runs=5"])
+        chosen = plans.parse(TEXT, overrides=[*overrides, "runs=6"])
         return wifu.campaign(chosen, tmp_path / "-".join(["r", *overrides]), runner=fake)
 
     root = tmp_path / "experiments"
@@ -186,10 +186,32 @@ def test_results_of_other_code_are_warned_of(
     assert "runs of different code are mixed: 0123, given" in verdict.warnings[0]
 
 
-def test_two_runs_are_too_few_for_a_hard_claim(tmp_path: Path) -> None:
-    verdict = judged(results(tmp_path, 2), range=[0.5, 2.0], **RATIO)
+@pytest.mark.parametrize(("runs", "told"), [(1, "1 run"), (2, "2 runs"), (5, "5 runs")])
+@pytest.mark.parametrize("statistic", ["mean", "median"])
+def test_fewer_than_six_runs_are_no_hard_pass(
+    tmp_path: Path, runs: int, told: str, statistic: str
+) -> None:
+    """All of three runs are inside, so that a bootstrap's bound is, too: it covers far less than it
+    says where runs are few.
+    """
+    found = results(tmp_path, runs)
+    check: dict[str, Any] = {**RATIO, "statistic": statistic}
+    verdict = judged(found, range=[0.5, 2.0], **check)
     assert verdict.verdict == "OPEN"
-    assert "too few runs" in verdict.findings[0].why
+    assert verdict.findings[0].why == f"{told}; six are needed"
+    assert judged(found, "SOFT", range=[0.5, 2.0], **check).verdict == "PASS"
+    outside = judged(found, range=[5.0, 9.0], **check)
+    assert outside.verdict == "FAIL" and "needed" not in outside.findings[0].why
+
+
+def test_six_runs_can_be_a_hard_pass(tmp_path: Path) -> None:
+    assert judged(results(tmp_path, 6), range=[0.5, 2.0], **RATIO).verdict == "PASS"
+
+
+def test_what_is_not_random_passes_with_one_run(tmp_path: Path) -> None:
+    plan = plans.parse(TEXT.replace("runs = 20", "deterministic = true"))
+    found = wifu.campaign(plan, tmp_path / "r", runner=lambda s: fake({**s, "run": 1}))
+    assert judged(found, range=[0.5, 2.0], **RATIO).verdict == "PASS"
 
 
 def test_values_and_differences(tmp_path: Path) -> None:

@@ -30,6 +30,11 @@ KINDS: dict[str, Kind] = {
         ("metric", "x", "by", "published", "scale"),
         "compare",
     ),
+    "ratio": Kind(
+        "each level of `pair` by the plan's baseline, with what passes Holm",
+        ("metric", "x"),
+        "ratios",
+    ),
     "cdf": Kind(
         "distribution of the flows' goodput, or of a metric over runs",
         ("metric", "by", "scales", "pool", "published"),
@@ -112,6 +117,8 @@ def check(
     if spec.get("zoom") and ("from" in spec or "to" in spec):
         raise PlanError("a recovery has a time of its own: leave out `from` and `to`", "zoom")
     labels(spec.get("label", {}), axes, known, recorded)
+    if kind == "ratio" and pair is None:
+        raise PlanError("a ratio needs `pair`: the axis along which levels are compared", "kind")
     _axes_named(spec, axes)
     where = spec.get("where", {})
     for name, wanted in where.items():

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, cautions, cutoff, published, stats, toml
+from wifu import alike, cautions, compared, cutoff, published, stats, toml
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import COMPARED, HOLM, LEVEL, Results
@@ -309,7 +309,7 @@ def _comparison(results: Results) -> str:
         frame = results.compare(name)
         if frame.empty:
             continue
-        beyond += _beyond(frame, name)
+        beyond += compared.beyond(frame, name)
         table = _ratios(results, frame, name)
         metric = metric_of(name)
         head = (
@@ -335,19 +335,6 @@ def _comparison(results: Results) -> str:
     alerts = [*(d.sentence() for d in apart), *beyond]
     warned = "".join(f"<div class='alert soft'>{E(alert)}</div>" for alert in alerts)
     return f"{warned}<p class='note'>{E(told)}</p>{''.join(out)}"
-
-
-def _beyond(frame: pd.DataFrame, name: str) -> list[str]:
-    """What is to be said where runs are too few for so many comparisons to find anything."""
-    tested = int(frame["p"].notna().sum())
-    pairs = int(frame.loc[frame["p"].notna(), "n"].max()) if tested else 0
-    if not tested or (least := stats.least_p(pairs, tested)) < LEVEL:
-        return []
-    return [
-        f"{metric_of(name).label}: no difference can be found here, however great: of {pairs} "
-        f"pairs and {tested} comparisons p is at least {least:.2g}. "
-        f"{stats.enough(tested, LEVEL)} runs could."
-    ]
 
 
 def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
@@ -384,27 +371,17 @@ def _ratio(row: dict[Any, Any], name: str) -> str:
     """A ratio, or a difference where there is none: green or red where p, corrected, and the
     interval say that there is one.
     """
-    if row.get("cut"):
-        return "<span class='same'>cut off</span>"
-    if row["n"] == 0:
-        return "<span class='same'>no value</span>"
-    if row["identical"]:
-        return "<span class='same'>identical</span>"
-    metric = metric_of(name)
-    if math.isfinite(row["ratio"]):
-        value, low, high, none, before = row["ratio"], row["low"], row["high"], 1.0, ""
-    else:
-        given = (row[k] / metric.scale for k in ("difference", "difference_low", "difference_high"))
-        (value, low, high), none, before = given, 0.0, "Δ "
-    even = row.get("uneven") is not True
-    clear = even and row["p_holm"] < LEVEL and (low > none or high < none)
-    better = (value > none) == (metric.better == "more")
-    css = ("up" if better else "down") if clear else "same"
-    half = (high - low) / 2
-    text = number(value, half if math.isfinite(half) else None)
-    text = f"<span class='{css}'>{before}{text}</span>"
-    if math.isfinite(half):
-        text += f" <span class='pm'>{number(low, half)} to {number(high, half)}</span>"
+    found = compared.told(row, name)
+    if found.instead:
+        return f"<span class='same'>{found.instead}</span>"
+    better = (found.value > found.none) == (metric_of(name).better == "more")
+    css = ("up" if better else "down") if found.clear else "same"
+    half = (found.high - found.low) / 2
+    text = number(found.value, half if found.known else None)
+    text = f"<span class='{css}'>{'Δ ' if found.difference else ''}{text}</span>"
+    if found.known:
+        low, high = number(found.low, half), number(found.high, half)
+        text += f" <span class='pm'>{low} to {high}</span>"
     p = row["p_holm"]
     if math.isfinite(p):
         text += f" <span class='pm'>p {'&lt; 0.001' if p < 0.001 else f'= {p:.3f}'}</span>"

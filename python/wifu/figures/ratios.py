@@ -1,0 +1,284 @@
+"""Figures of ratios: each level of an axis by the baseline, and what is a difference."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from wifu import compared
+from wifu.api import LEVEL, Results
+from wifu.cells import Cell, Label
+from wifu.compared import IDENTICAL, Told
+from wifu.errors import LabError
+from wifu.figures import page, style
+from wifu.figures.compare import (
+    Made,
+    capital,
+    chosen,
+    cut_off,
+    levels,
+    looks,
+    split,
+    stopped,
+)  # fmt: skip
+from wifu.figures.words import Words, with_unit
+from wifu.metrics import metric_of
+
+BEYOND = 3.0
+"""So many times beyond the means a scale goes for intervals, at most."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is drawn: levels of the axis `pair` by `base`, over the axis `x`."""
+
+    results: Results
+    words: Words
+    metric: str
+    x: str
+    pair: str
+    base: Label
+    every: Sequence[Label]
+    told: Mapping[str, Told]
+    differences: bool
+    """Whether all are differences, as what may be negative has no ratio."""
+
+    @property
+    def none(self) -> float:
+        """Where a level stands that is the same as the baseline."""
+        return 0.0 if self.differences else 1.0
+
+    def full(self, found: Told) -> bool:
+        """Whether a mark is filled: where nothing is random, all are."""
+        return found.clear or self.results.plan.deterministic
+
+    def drawn(self, found: Told) -> bool:
+        """Whether it has a place on the scale."""
+        there = not found.instead and math.isfinite(found.value)
+        return there and found.difference == self.differences
+
+
+def ratio(results: Results, spec: dict[str, Any]) -> Made:
+    """A metric of each level of the plan's `pair` by that of its baseline."""
+    pair = results.plan.pair
+    if pair is None:
+        raise LabError("needs `pair`: the axis along which levels are compared")
+    name = spec.get("metric", results.plan.metrics[0])
+    frame = results.compare(name)
+    rows = {_key(row, results): row for row in frame.to_dict("records")}
+    shown = [c for c in chosen(results, spec) if _key(c.labels, results) in rows]
+    if not shown:
+        raise LabError("there is nothing beside the baseline that was run")
+    others = [k for k in shown[0].labels if k != pair]
+    x = spec.get("x") or (others[0] if others else pair)
+    words = Words(results, spec)
+    parts, cells, rest = split(words, shown, [x, pair])
+    told = {c.name: compared.told(rows[_key(c.labels, results)], name) for c in cells}
+    if all(found.instead not in ("", IDENTICAL) for found in told.values()):
+        raise LabError(f"no two cells that are compared have a value of {name}")
+    numbers = [f for f in told.values() if not f.instead]
+    differences = bool(numbers) and all(f.difference for f in numbers)
+    every = [""] if x == pair else levels(cells, pair)
+    base = frame["baseline"].iloc[0]
+    task = Task(results, words, name, x, pair, base, every, told, differences)
+    figure, axes = page.panels(len(parts))
+    own = looks(results, None if x == pair else pair, every)
+    limits = _limits(task)
+    for axis, (title, members) in zip(axes, parts, strict=True):
+        _scale(task, axis, limits)
+        _draw(task, axis, members, own)
+        style.entitle(axis, title)
+        axis.set_xlabel(words.axis(x))
+        style.grid(axis)
+    style.label_rows(axes, _scale_words(task))
+    handles = [] if x == pair else [_mark(look, style.colour(look)) for look in own]
+    names = [words.apart(pair, label) for label in every] if handles else []
+    if not results.plan.deterministic:
+        handles += [_mark(0, style.INK), _mark(0, style.INK, full=False)]
+        names += [f"differs (p < {LEVEL:g}, Holm)", "no difference shown"]
+    style.legend(figure, handles, names)
+    what = capital(words.metric(name))
+    title = f"{what} relative to {words.level(pair, base)}"
+    return figure, title, _caption(task, cells, frame, limits) + rest
+
+
+def _key(labels: Mapping[Any, Any], results: Results) -> str:
+    return json.dumps([str(labels[a.name]) for a in results.plan.axes])
+
+
+def _scale_words(task: Task) -> str:
+    base = task.words.level(task.pair, task.base)
+    what = task.words.metric(task.metric)
+    if task.differences:
+        return with_unit(f"{what} less that of {base}", metric_of(task.metric).unit)
+    return f"{what} by that of {base} (log scale)"
+
+
+def _mark(look: int, colour: str, full: bool = True) -> Line2D:
+    return Line2D(
+        [], [], ls="", marker=style.marker(look), markersize=style.mark() + 1, mec=colour, mew=1.4,
+        mfc=colour if full else "white", color=colour,
+    )  # fmt: skip
+
+
+def _limits(task: Task) -> tuple[float, float]:
+    """From where to where the scale goes: it has the line of no difference, all that is drawn, and
+    intervals as far as they do not make all else small.
+    """
+    found = [f for f in task.told.values() if task.drawn(f)]
+    ends = [(f.low, f.high) if f.known else (f.value, f.value) for f in found]
+    if task.differences:
+        low = min([0.0, *(one for one, _ in ends)])
+        high = max([0.0, *(two for _, two in ends)])
+        room = 0.08 * (high - low) or 1.0
+        return low - room, high + room
+    values = [1.0, *(f.value for f in found if f.value > 0)]
+    low = min([*values, *(max(one, min(values) / BEYOND) for one, _ in ends)])
+    high = max([*values, *(min(two, max(values) * BEYOND) for _, two in ends)])
+    room = max(0.08 * math.log(high / low), math.log(1.02))
+    return low / math.exp(room), high * math.exp(room)
+
+
+def _scale(task: Task, axis: Axes, limits: tuple[float, float]) -> None:
+    if not task.differences:
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(FixedLocator(_ticks(*limits)))
+        axis.yaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.axhline(task.none, color=style.INK, lw=0.9, zorder=1.5)
+    axis.set_ylim(*limits)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Values of a logarithmic scale that are written, 1 among them."""
+    if high / low > 5:
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        parts = (1, 2, 5) if high / low < 500 else (1,)
+        found = [round(part * 10.0**n, 9) for n in decades for part in parts]
+    else:
+        # As evenly as numbers are: so close to 1 the scale is nearly linear.
+        found = [
+            round(float(v), 9) for v in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(low, high)
+        ]
+    return sorted({1.0, *(v for v in found if low <= v <= high)})
+
+
+def _draw(task: Task, axis: Axes, cells: Sequence[Cell], own: Sequence[int]) -> None:
+    places = levels(cells, task.x)
+    count = len(task.every)
+    axis.set_xlim(-0.5, len(places) - 0.5)
+    for n, (look, label) in enumerate(zip(own, task.every, strict=True)):
+        for cell in cells:
+            if task.x == task.pair or cell.labels[task.pair] == label:
+                aside = (n - (count - 1) / 2) * 0.7 / count
+                at = places.index(cell.labels[task.x]) + aside
+                _point(task, axis, at, task.told[cell.name], look)
+    style.places(axis, range(len(places)), [task.words.level(task.x, p) for p in places])
+    axis.tick_params(axis="x", length=0)
+
+
+def _point(task: Task, axis: Axes, at: float, found: Told, look: int) -> None:
+    """A level: its mark and whisker, or what is told in place of them."""
+    colour = style.colour(look)
+    face: dict[str, Any] = {
+        "mfc": colour if task.full(found) else "white",
+        "mec": colour,
+        "mew": 1.4,
+    }
+    size: dict[str, Any] = {
+        "marker": style.marker(look),
+        "markersize": style.mark() + 1,
+        "color": colour,
+    }
+    if found.instead == IDENTICAL:
+        face["mfc"] = "white"
+        axis.plot([at], [task.none], **size, **face, zorder=4)
+        _say(axis, (at, task.none), "=")
+    elif found.instead:
+        _below(task, axis, at, "n/a")
+    elif not task.drawn(found):
+        _below(task, axis, at, f"Δ {style.number(found.value)}", bold=found.clear)
+    elif not task.differences and found.value <= 0:
+        ends = axis.get_xaxis_transform()
+        axis.plot([at], [0.04], **size, **face, zorder=4, transform=ends)
+        _below(task, axis, at, "0", above=0.04)
+    else:
+        if found.known:
+            # Of a bound that a logarithmic scale has not the whisker ends below it.
+            low = found.low if task.differences else max(found.low, 1e-3 * axis.get_ylim()[0])
+            spread = [[found.value - low], [found.high - found.value]]
+            axis.errorbar(
+                [at], [found.value], yerr=spread, fmt="none", ecolor=colour, capsize=2.5, zorder=3
+            )
+        axis.plot([at], [found.value], **size, **face, zorder=4)
+
+
+def _say(axis: Axes, place: tuple[float, float], text: str) -> None:
+    axis.annotate(
+        text, place, xytext=(0, style.mark() / 2 + 3), textcoords="offset points", ha="center",
+        fontsize=style.small(), color=style.INK,
+    )  # fmt: skip
+
+
+def _below(
+    task: Task, axis: Axes, at: float, text: str, bold: bool = False, above: float = 0.0
+) -> None:
+    """What stands at the lower end of the scale, for it has no place on it; upright where others
+    stand beside it.
+    """
+    inches = axis.get_position().width * float(page.root(axis).get_figwidth())
+    low, high = axis.get_xlim()
+    room = inches * 72 / (high - low) * 0.7 / len(task.every)
+    upright = len(text) * 0.64 * style.small() > room
+    axis.annotate(
+        text, (at, above), xycoords=axis.get_xaxis_transform(), xytext=(0, style.mark() / 2 + 2),
+        textcoords="offset points", ha="center", fontsize=style.small(), color=style.INK,
+        fontweight="bold" if bold else "normal", rotation=90 if upright else 0,
+    )  # fmt: skip
+
+
+def _caption(task: Task, cells: Sequence[Cell], frame: Any, limits: tuple[float, float]) -> str:
+    results, found = task.results, [task.told[c.name] for c in cells]
+    base = task.words.level(task.pair, task.base)
+    what = "differences of means" if task.differences else "ratios of means, on a logarithmic scale"
+    told = f"{capital(task.words.metric(task.metric))} relative to {base}: {what}"
+    if results.plan.deterministic:
+        told += "; one run per cell: nothing is random, they are exact"
+    else:
+        told += f"; {_pairs(task, cells, frame)}; whiskers: 95 % interval "
+        told += "(t of pairs)" if task.differences else "(linearized, t of pairs)"
+        told += f"{stopped(results)}; filled: p of a paired permutation test, corrected by Holm "
+        tested = int(frame["p"].notna().sum())
+        told += f"over all {tested} comparisons of the plan, is below {LEVEL:g} and the interval "
+        told += f"leaves out {task.none:g}; hollow: not"
+    if any(f.instead == IDENTICAL for f in found):
+        told += "; =: identical in all runs"
+    if any(f.instead not in ("", IDENTICAL) for f in found):
+        told += "; n/a: no value"
+    if any(not f.instead and f.difference != task.differences for f in found):
+        unit = with_unit("Δ: mean difference", metric_of(task.metric).unit)
+        told += f"; {unit}, where the baseline is 0 (bold: as if filled)"
+    if any(task.drawn(f) and f.known and _leaves(f, limits) for f in found):
+        told += "; whiskers without an end go on beyond the scale"
+    few = "".join(f" {capital(words)}" for words in compared.beyond(frame, task.metric))
+    return f"{told}.{few}{cut_off(results, cells, task.metric)}"
+
+
+def _leaves(found: Told, limits: tuple[float, float]) -> bool:
+    return found.low < limits[0] or found.high > limits[1]
+
+
+def _pairs(task: Task, cells: Sequence[Cell], frame: Any) -> str:
+    """Of how many runs the values are, in words."""
+    shown = {_key(c.labels, task.results) for c in cells}
+    rows = frame.to_dict("records")
+    n = sorted({int(row["n"]) for row in rows if _key(row, task.results) in shown})
+    span = str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
+    return f"n = {span} pairs of runs per cell"
