@@ -216,6 +216,29 @@ def test_identical_replicates_are_refused(tmp_path: Path) -> None:
         run(tmp_path / "random", chosen)
 
 
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        ({"retransmissions": 9}, "retransmissions"),
+        ({"finished": False, "last_byte_s": None}, "delay"),
+    ],
+)
+def test_all_metrics_of_a_deterministic_plan_are_the_same_again(
+    tmp_path: Path, second: dict[str, Any], told: str
+) -> None:
+    """Not only the first that it names: whether all finish hides a good deal."""
+
+    def nearly(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake({**scenario, "run": 1}).json())
+        if scenario["run"] == 2:
+            outcome["flows"][0] |= second
+        return FakeResult(outcome, {})
+
+    text = TEXT.replace("runs = 6", "deterministic = true").replace("goodput", "srtt")
+    with pytest.raises(ReplicateError, match=rf"another run has other results \({told}"):
+        run(tmp_path / "r", plans.parse(text), nearly)
+
+
 def test_flows_that_share_a_full_wire_differently_are_no_identical_replicates(
     tmp_path: Path,
 ) -> None:
