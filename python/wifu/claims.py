@@ -20,6 +20,7 @@ from typing import Any
 import pandas as pd
 
 from wifu import claimed, cutoff
+from wifu.alike import leaves
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
@@ -210,22 +211,10 @@ def _strange(cell: Cell, there: Plan | None) -> str:
     meant = next(alike, None)
     if meant is None:
         return f"it has no cell {cell.name}" if there else f"the scenario of cell {cell.name}"
-    one, two = (_leaves(dict(c.scenario)) for c in (cell, meant))
+    one, two = (leaves(dict(c.scenario)) for c in (cell, meant))
     paths = [p for p in {**one, **two} if one.get(p) != two.get(p)]
     more = f" and {len(paths) - 4} more" if len(paths) > 4 else ""
     return ", ".join(paths[:4]) + more if paths else f"the scenario of cell {cell.name}"
-
-
-def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """What a scenario says, by its paths."""
-    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree, 1)
-    out: dict[str, Any] = {}
-    for key, value in items:
-        if isinstance(value, Mapping | list):
-            out |= _leaves(value, f"{prefix}{key}.")
-        else:
-            out[f"{prefix}{key}"] = value
-    return out
 
 
 def judge(
