@@ -290,7 +290,9 @@ def _published(
                 axis.plot([at, at], ends, color=style.INK, lw=1.4, zorder=4)
         if len(points) > before:
             # On bars they stand where these do; beside lines their edge says whose they are.
-            edge = style.colour(n) if task.lines and len(task.every) > 1 else style.INK
+            edge = style.colour(task.looks[n])
+            if not task.lines or len(task.every) < 2:
+                edge = style.INK
             axis.plot(
                 *zip(*points[before:], strict=True), "D", color="white", mec=edge, mew=1.4,
                 ms=style.mark(), zorder=5, ls="",
