@@ -22,7 +22,7 @@ from wifu.metrics import Measure
 from wifu.plan import Plan
 from wifu.plan import load as load_plan
 from wifu.runner import Runner, RunResult, mesh
-from wifu.store import Store, read_parquet
+from wifu.store import Store, measured, read_parquet
 
 COMPARED = 3
 """So many of a plan's metrics, the first ones, are compared: each comparison is a resampling."""
@@ -138,7 +138,10 @@ class Results:
         axes = [a.name for a in self.plan.axes]
         self.flows = read_parquet(results, "results", axes)
         self.runs = read_parquet(runs, "runs", axes)
-        if NEWEST not in self.runs and "sim_seconds" in self.runs:
+        if self.plan.measure != (made := measured(self.runs)) and "sim_seconds" in self.runs:
+            self._other_measure(made)
+            self._renew(axes)
+        elif NEWEST not in self.runs and "sim_seconds" in self.runs:
             self._renew(axes)
         self._compared: dict[tuple[str, str, str], pd.DataFrame] = {}
 
@@ -152,7 +155,22 @@ class Results:
             except OSError:  # somebody else's
                 self.flows, self.runs = self.store.tables(self.plan)
             return
-        self.runs = self.runs.rename(columns={metrics.column("aggregate"): NEWEST})
+        if NEWEST not in self.runs:
+            self.runs = self.runs.rename(columns={metrics.column("aggregate"): NEWEST})
+
+    def _other_measure(self, made: Measure | None) -> None:
+        """An error where the plan says another measure than its tables were made with, and they
+        cannot be made anew: of a window a run keeps what was delivered inside, and no more.
+        """
+        if made is None:
+            return
+        there = (self.store.folder / "runs").is_dir()
+        if self.plan.measure.mode == "window" or not there:
+            why = "a window is counted when it is run" if there else "their runs are not there"
+            raise LabError(
+                f"{self.folder}: the plan's measure is now {self.plan.measure.words!r}, and its "
+                f"results are by {made.words!r}; {why}"
+            )
 
     @property
     def folder(self) -> Path:

@@ -28,7 +28,7 @@ import pandas as pd
 from wifu import plan as plans
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
-from wifu.metrics import OLD_COLUMNS, column, flow_row, run_row
+from wifu.metrics import OLD_COLUMNS, Measure, column, flow_row, run_row
 from wifu.plan import Plan
 from wifu.variants import SUBSTRATES
 
@@ -218,7 +218,16 @@ class Store:
                 },
             }
             flows += [{**head, **flow_row(outcome, f, plan.measure)} for f in outcome["flows"]]
-        return _table(flows, plan), _table(runs, plan)
+        tables = _table(flows, plan), _table(runs, plan)
+        for table in tables:  # which parquet keeps
+            table.attrs["measure"] = dict(vars(plan.measure))
+        return tables
+
+
+def measured(table: pd.DataFrame) -> Measure | None:
+    """What a table's goodputs are by; none if an older lab wrote it."""
+    made = table.attrs.get("measure")
+    return Measure(**made) if made else None
 
 
 def _table(rows: list[dict[str, Any]], plan: Plan) -> pd.DataFrame:
