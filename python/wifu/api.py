@@ -333,7 +333,8 @@ class Results:
         its 95 % interval, mean difference with its (`difference`, `difference_low`,
         `difference_high`, in base units), p of the paired permutation test, and `p_holm`: the same
         corrected by Holm for all rows of this table. Where all runs were `identical` nothing is
-        tested and there is no interval. What may be negative, as utility, has no ratio. Of how
+        tested and there is no interval. What may be negative, as utility, has no ratio, nor where
+        the interval of the baseline's mean reaches 0; that of others ends at 0. Of how
         long transfers take there is neither where some were `cut` off by the end of a run.
         `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: it
         counts what happened, and the two delivered more or less than each other.
@@ -366,8 +367,13 @@ class Results:
             known_pairs = np.isfinite(x) & np.isfinite(y)
             n = int(known_pairs.sum())
             identical = n > 0 and bool(np.array_equal(x, y, equal_nan=True))
-            signed = metrics.metric_of(metric).least < 0
             ratio = stats.ratio_interval(x, y)
+            below = stats.mean_interval(y[known_pairs])
+            # By what may be zero, or less, a quotient says nothing.
+            signed = metrics.metric_of(metric).least < 0
+            signed |= below.known and below.low <= 0 and not identical
+            if min(x[known_pairs], default=-1) >= 0 and min(y[known_pairs], default=-1) >= 0:
+                ratio = ratio.within(0.0, float("inf"))
             apart = stats.mean_interval((x - y)[known_pairs])
             both = [cell, *self.cells(against)]
             cut = any(cutoff.least(self, c, metric) for c in both)
