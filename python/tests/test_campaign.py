@@ -216,6 +216,29 @@ def test_identical_replicates_are_refused(tmp_path: Path) -> None:
         run(tmp_path / "random", chosen)
 
 
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        ({"retransmissions": 9}, "retransmissions"),
+        ({"finished": False, "last_byte_s": None}, "delay"),
+    ],
+)
+def test_all_metrics_of_a_deterministic_plan_are_the_same_again(
+    tmp_path: Path, second: dict[str, Any], told: str
+) -> None:
+    """Not only the first that it names: whether all finish hides a good deal."""
+
+    def nearly(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake({**scenario, "run": 1}).json())
+        if scenario["run"] == 2:
+            outcome["flows"][0] |= second
+        return FakeResult(outcome, {})
+
+    text = TEXT.replace("runs = 6", "deterministic = true").replace("goodput", "srtt")
+    with pytest.raises(ReplicateError, match=rf"another run has other results \({told}"):
+        run(tmp_path / "r", plans.parse(text), nearly)
+
+
 def test_flows_that_share_a_full_wire_differently_are_no_identical_replicates(
     tmp_path: Path,
 ) -> None:
@@ -431,3 +454,29 @@ def test_another_schema_is_refused(tmp_path: Path) -> None:
         wifu.load(tmp_path / "r")
     with pytest.raises(LabError, match="holds no results"):
         wifu.load(tmp_path)
+
+
+def test_an_edited_measure_makes_tables_anew(tmp_path: Path) -> None:
+    """They were those of the old one, under the words of the new."""
+
+    def late(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for flow in outcome["flows"]:
+            flow["first_byte_s"] = 0.5 * flow["last_byte_s"]
+        return FakeResult(outcome, {})
+
+    folder = tmp_path / "r"
+    run(folder, plan("hops=1", "runs=2"), late)
+    before = wifu.load(folder)
+    path = folder / "plan.toml"
+    text = path.read_text()
+    path.write_text('measure = "receiver"\n' + text)
+    now = wifu.load(folder)
+    assert (now.runs["goodput_bps"] > 1.5 * before.runs["goodput_bps"]).all()
+    again = pd.read_parquet(folder / "runs.parquet")
+    assert again["goodput_bps"].tolist() == now.runs["goodput_bps"].tolist()
+    path.write_text('measure = { mode = "window", from = "0s", to = "1s" }\n' + text)
+    with pytest.raises(LabError, match="a window is counted when it is run"):
+        wifu.load(folder)
+    path.write_text(text)
+    assert wifu.load(folder).runs["goodput_bps"].tolist() == before.runs["goodput_bps"].tolist()

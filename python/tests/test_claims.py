@@ -7,7 +7,7 @@ import pytest
 from fake import FakeResult, fake, pairs
 
 import wifu
-from wifu import claims, measures, published, reproduce
+from wifu import claimed, claims, measures, published, reproduce
 from wifu import plan as plans
 from wifu.errors import LabError
 from wifu.metrics import wrong
@@ -96,7 +96,40 @@ def test_results_of_another_scenario_decide_nothing(tmp_path: Path) -> None:
     verdict = claims.judge(claim, other, strange=told)
     assert verdict.verdict == "OPEN" and told in verdict.why
     plan.unlink()
-    assert claims.unlike(other, root) == ""
+    # What cannot be compared decides nothing either.
+    assert claims.unlike(other, root) == "there is no plan fake to hold them against"
+
+
+def test_a_papers_plan_is_known_where_its_file_is_not_and_where_it_was_edited(
+    tmp_path: Path,
+) -> None:
+    experiments = Path(__file__).parents[2] / "experiments"
+
+    def run(name: str, *overrides: str) -> wifu.Results:
+        chosen = plans.load(experiments / "x-w3g", ["runs=1", *overrides])
+        return wifu.campaign(chosen, tmp_path / name, runner=fake_of_any)
+
+    own, other = run("own"), run("other", "stop.time=10s")
+    assert claims.unlike(own, tmp_path / "nowhere") == ""
+    told = claims.unlike(other, tmp_path / "nowhere")
+    assert told.startswith("other than the plan's: the scenario of cell ")
+    assert claims.unlike(other, experiments) == "other than the plan's: stop.time"
+    edited = tmp_path / "experiments/x-w3g/plan.toml"
+    edited.parent.mkdir(parents=True)
+    text = (other.folder / "plan.toml").read_text()
+    edited.write_text(text)
+    assert claims.unlike(other, tmp_path / "experiments").startswith("other than the plan's: ")
+    assert claims.unlike(own, tmp_path / "experiments") == ""
+
+
+def fake_of_any(scenario: dict[str, Any]) -> FakeResult:
+    return fake({**scenario, "topology": {"words": "linear,2"}, "run": 1})
+
+
+def test_what_identifies_the_plans_of_papers_is_true() -> None:
+    """After a plan was changed: `python3 -m wifu.claimed`."""
+    for name, now in claimed.every(Path(__file__).parents[2] / "experiments").items():
+        assert claimed.shipped()[name] == now, name
 
 
 def test_an_estimate_outside_fails_although_its_interval_reaches_in(tmp_path: Path) -> None:

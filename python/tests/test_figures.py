@@ -15,7 +15,7 @@ import matplotlib.colors as mcolors
 import numpy as np
 import pandas as pd
 import pytest
-from fake import CHAIN, PROBED, fake, having
+from fake import CHAIN, PROBED, FakeResult, fake, having
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -487,6 +487,31 @@ def test_a_tradeoff_has_a_shape_for_each_level(results: wifu.Results) -> None:
     assert legend(figure) == ["tcp-reno", "tcp-newreno"]
     assert len({line.get_marker() for line in axis.get_lines()}) == 2
     assert len({str(p.get_linestyle()) for p in axis.patches}) == 2
+
+
+def test_a_tradeoff_tells_what_it_cannot_show(tmp_path: Path) -> None:
+    """Runs that did not end have no time: without a word the slowest looked like the quickest."""
+
+    def cut(scenario: dict[str, Any]) -> FakeResult:
+        result = fake(scenario)
+        for flow in result._outcome["flows"]:
+            newreno = "newreno" in flow["protocol"]
+            if newreno or scenario["run"] == 1:
+                flow |= {"finished": False, "last_byte_s": None}
+        return result
+
+    text = CHAIN.replace("copies = 2", 'copies = 2\napp = "file"')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=cut)
+    given: dict[str, Any] = {"kind": "tradeoff", "metric": "aggregate", "against": "delay"}
+    figure, caption = drawn(found, where={"hops": 3}, **given)
+    assert legend(figure) == ["tcp-reno", "tcp-newreno (none finished)"]
+    (mean,) = [line for line in figure.axes[0].get_lines() if line.get_marker() == "o"]
+    assert mcolors.to_hex(mean.get_markerfacecolor()) == "#ffffff"
+    assert "hollow" in caption and [t.get_text() for t in figure.axes[0].texts] == ["→"]
+    assert "their goodput is that until then" in caption and "are missing" in caption
+    # One level alone is named as well, so that nobody takes it for another.
+    figure, _ = drawn(found, where={"hops": 3, "protocol": "tcp-reno"}, **given)
+    assert legend(figure) == ["tcp-reno"]
 
 
 # On axes of one's own -----------------------------------------------------------------------------

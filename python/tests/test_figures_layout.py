@@ -334,6 +334,40 @@ def test_only_what_has_an_order_is_joined(two: wifu.Results) -> None:
         assert figure.axes[0].get_lines()[0].get_linestyle() == style
 
 
+@pytest.mark.parametrize(
+    ("labels", "at"),
+    [
+        (["10M", "1M", "2M", "40M"], [10, 1, 2, 40]),
+        (["10Mb/s", "500kb/s"], [10e6, 500e3]),
+        (["500us", "10ms", "1s", "2min"], [5e-4, 0.01, 1, 120]),
+        (["1K", "500", "1M"], [1e3, 500, 1e6]),
+        (["64", "64K"], [64, 64e3]),
+        ([3, 1, 2], [3, 1, 2]),
+        (["10m", "1s"], None),
+        (["1ms", "1kB"], None),
+        (["2 hops", "far"], None),
+    ],
+)
+def test_levels_with_units_stand_where_their_values_are(labels: Any, at: Any) -> None:
+    from wifu.figures.compare import placed
+
+    where, known = placed(labels)
+    assert known == (at is not None)
+    assert list(where.values()) == pytest.approx(at if known else list(range(len(labels))))
+
+
+def test_lines_over_levels_with_units_go_from_left_to_right(tmp_path: Path) -> None:
+    levels = TEXT.replace("hops = [1, 3]", 'bytes = ["10M", "1M", "4M"]')
+    text = levels.replace("{hops+1}", "2").replace("copies", 'bytes = "{bytes}"\ncopies')
+    found = made(tmp_path, text, ["tcp-reno", "tcp-newreno"])
+    figure, _ = drawn(found, kind="lines", x="bytes")
+    axis = figure.axes[0]
+    for line in markers(axis):
+        x = np.asarray(line.get_xdata(), dtype=float)
+        assert np.abs(x - [1, 4, 10]).max() < 0.2 and line.get_linestyle() != "None"
+    assert [t.get_text() for t in axis.get_xticklabels()] == ["1M", "4M", "10M"]
+
+
 def test_lines_go_from_left_to_right_and_beside_each_other(tmp_path: Path) -> None:
     text = TEXT.replace("hops = [1, 3]", "hops = [3, 1, 2]")
     found = made(tmp_path, text, ["tcp-reno", "tcp-newreno"])

@@ -276,9 +276,31 @@ def test_what_a_topology_file_says_is_part_of_what_is_run(tmp_path: Path) -> Non
     file.unlink()
     with pytest.raises(PlanError, match=r"scenario\.topology\.file: cannot read"):
         plans.parse(text)
-    # One that a level names is read when it is run.
-    apart = text.replace("mesh.toml", "{hops}.toml")
-    assert plans.parse(apart).cells[0].scenario["topology"]["file"] == f"{tmp_path}/1.toml"
+
+
+def test_what_topology_files_say_that_levels_name_is_part_of_what_is_run(tmp_path: Path) -> None:
+    named = f'topology.file = "{tmp_path}/{{hops}}.toml"'
+    text = BASE.replace('topology.words = "linear,{hops+1}"', named)
+    count = len({c.labels["hops"] for c in plans.parse(BASE).cells})
+
+    def parsed(delay: str) -> plans.Plan:
+        for hops in range(1, count + 1):
+            (tmp_path / f"{hops}.toml").write_text(f'words = "linear,{hops + 1},delay={delay}"\n')
+        return plans.parse(text)
+
+    one, two = parsed("1ms"), parsed("2ms")
+    assert one.sha256 != two.sha256
+    assert {c.key for c in one.cells}.isdisjoint(c.key for c in two.cells)
+    topology = two.cells[0].scenario["topology"]
+    assert topology == {"words": "linear,2,delay=2ms", "set": "TB-A"}
+    # What a campaign wrote needs the files no more.
+    written = toml.dumps({"name": two.name, **two.source})
+    for file in tmp_path.glob("*.toml"):
+        file.unlink()
+    assert plans.parse(written, resolved=True).sha256 == two.sha256
+    assert two.variant("emu").cells[0].scenario["topology"] == topology
+    with pytest.raises(PlanError, match=r"scenario\.topology\.file: cannot read"):
+        plans.parse(text)
 
 
 def test_the_window_that_is_counted_in_is_part_of_what_is_run() -> None:

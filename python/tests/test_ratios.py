@@ -124,6 +124,29 @@ def test_beside_a_baseline_of_nothing_a_difference_is_written(tmp_path: Path) ->
     assert "Δ: mean difference, Mb/s" in caption
 
 
+def test_by_a_baseline_that_may_be_nothing_differences_are_told(tmp_path: Path) -> None:
+    """One loss in eight runs: 9733 times as much, -13333 to 32799, hid what was certain."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        own = changed(scenario, {})
+        name, run = scenario["flow"][0]["protocol"], scenario["run"]
+        for flow in own._outcome["flows"]:
+            few = int(run == 1)
+            flow["retransmissions"] = few if name == "tcp-reno" else 900 + 10 * run
+            flow["timeouts"] = (5 + run % 3) if name == "tcp-reno" else few
+        return own
+
+    text = THREE.replace("runs = 5", "runs = 8")
+    results = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
+    rows = results.compare("retransmissions").to_dict("records")
+    for told in (compared.told(row, "retransmissions") for row in rows):
+        assert told.difference and told.clear and 0 < told.low < told.value < told.high
+    # Of what is never negative no ratio is.
+    rows = results.compare("timeouts").to_dict("records")
+    for told in (compared.told(row, "timeouts") for row in rows):
+        assert not told.difference and told.low == 0.0 < told.value < told.high
+
+
 def test_of_what_may_be_negative_differences_are_drawn_around_zero(tmp_path: Path) -> None:
     results = made(tmp_path, {"tcp-newreno": 1.5, "tcp-sack": 0.5})
     figure, caption = drawn(results, kind="ratio", metric="utility", x="hops")

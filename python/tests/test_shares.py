@@ -4,6 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import matplotlib.colors as mcolors
 import numpy as np
 import pytest
 from fake import CHAIN, FakeResult, fake, pairs
@@ -117,6 +118,48 @@ def test_a_distribution_pools_axes(results: wifu.Results) -> None:
     assert sorted(set(x)) == pytest.approx(sorted(known)) and y[-1] == 1.0
     marks = np.asarray(lines[-1].get_data(), dtype=float)
     assert marks.tolist() == [[3.0, 4.0], [0.5, 0.9]]
+
+
+def with_datagrams(scenario: dict[str, Any]) -> FakeResult:
+    """A transfer, and a load of datagrams that gets twice as much."""
+    result = fake(scenario)
+    one, two = result._outcome["flows"]
+    one["last_byte_s"] = 8.0 + 0.01 * scenario["run"]
+    two |= {"protocol": "udp", "app": "udp", "finished": False, "last_byte_s": 4.0}
+    return result
+
+
+def test_datagrams_are_in_no_distribution_and_not_in_all(tmp_path: Path) -> None:
+    """Captions said that they are left out, of figures that showed them."""
+    found = wifu.campaign(plans.parse(STARVED), tmp_path / "r", runner=with_datagrams)
+    figure, caption = drawn(found, kind="cdf", by="protocol")
+    x = np.asarray(figure.axes[0].get_lines()[0].get_xdata(), dtype=float)
+    assert 0.9 < x.min() <= x.max() < 1.1 and "4 values" in caption
+    assert "datagrams (flow 2) are left out" in caption
+    figure, caption = drawn(found, kind="flows", where={"protocol": "tcp-reno"})
+    one, two, whole = heights(figure)
+    assert two > 1.9 * one and whole == pytest.approx(one)
+    assert places(figure) == ["1: n1 to n3", "2: n1 to n3, datagrams", "all"]
+    assert "Datagrams (flow 2) have bars of their own and are no part of all." in caption
+    assert "left out" not in caption
+    figure, caption = drawn(found, kind="flows", sorted=True, where={"protocol": "tcp-reno"})
+    assert places(figure) == ["1", "all"] and "Datagrams (flow 2) are left out." in caption
+
+
+def test_colours_and_marks_are_of_the_level_that_they_belong_to(results: wifu.Results) -> None:
+    from wifu.figures import style
+
+    where = {"protocol": "tcp-newreno", "hops": 1}
+    figure, _ = drawn(results, kind="flows", where=where)
+    faces = [p.get_facecolor() for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    own = mcolors.to_rgba(style.face(1)["color"] if "color" in style.face(1) else style.colour(1))
+    assert {mcolors.to_hex(f) for f in faces} == {mcolors.to_hex(own)}
+    published = {"tcp-newreno": {"0.5": 900.0}}
+    figure, _ = drawn(results, kind="cdf", where=where, published=published)
+    axis = figure.axes[0]
+    mark = axis.get_lines()[-1]
+    assert mcolors.to_hex(mark.get_markeredgecolor()) == mcolors.to_hex(style.colour(1))
+    assert axis.get_xlim()[1] > 900.0, "a mark is not outside"
 
 
 @pytest.mark.parametrize(

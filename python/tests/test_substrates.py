@@ -383,6 +383,60 @@ def test_two_runs_are_too_few(tmp_path: Path, lock: Path) -> None:
     assert {r.verdict for r in _goodput(diverge.of_folder(tmp_path))} == {diverge.FEW}
 
 
+def test_counts_of_other_loads_are_not_compared_and_it_is_said(tmp_path: Path, lock: Path) -> None:
+    def change(flow: dict[str, Any], run: int) -> None:
+        flow["retransmissions"] = 0
+
+    text = TEXT.replace('"timeouts"]', '"retransmissions", "srtt"]')
+    both(tmp_path / "other", change, plan(text))
+    found = diverge.of_folder(tmp_path / "other")
+    assert found is not None
+    verdicts = {m: {r.verdict for r in found.rows if r.metric == m} for m in METRICS}
+    assert verdicts["retransmissions"] == {diverge.APART}
+    assert diverge.APART not in verdicts["goodput"] | verdicts["srtt"]
+    notes = " ".join(found.notes())
+    assert "flow.1.bytes is 1M on sim and 200k on emu." in notes
+    assert "stop.time is 30s on sim and 60s on emu." in notes
+    assert "srtt is not the same quantity" in notes and "less to repeat" in notes
+    assert [e["key"] for e in found.to_json()["scenarios"]] == ["stop.time", "flow.1.bytes"]
+    # With the same flows they are, unless runs delivered more or less.
+    text = text.replace('flow."*".bytes = "200k"\n', "")
+    both(tmp_path / "same", change, plan(text))
+    found = diverge.of_folder(tmp_path / "same")
+    assert found is not None
+    assert {r.verdict for r in found.rows if r.metric == "retransmissions"} == {diverge.DIFFER}
+    assert not any(r.verdict == diverge.APART for r in found.rows)
+
+    def less(flow: dict[str, Any], run: int) -> None:
+        change(flow, run)
+        flow["bytes"] //= 2
+
+    both(tmp_path / "less", less, plan(text))
+    found = diverge.of_folder(tmp_path / "less")
+    assert found is not None
+    assert {r.verdict for r in found.rows if r.metric == "retransmissions"} == {diverge.APART}
+
+
+METRICS = ("goodput", "retransmissions", "srtt")
+
+
+def test_times_of_transfers_that_were_cut_off_stay_open(tmp_path: Path, lock: Path) -> None:
+    def change(flow: dict[str, Any], run: int) -> None:
+        if run == 5:
+            flow |= {"finished": False, "last_byte_s": None}
+        else:
+            slower(0.5)(flow, run)
+
+    both(tmp_path, change, plan(TEXT.replace('"timeouts"]', '"delay"]')))
+    found = diverge.of_folder(tmp_path)
+    assert found is not None
+    rows = [r for r in found.rows if r.metric == "delay"]
+    assert {r.verdict for r in rows} == {diverge.OPEN}
+    assert {r.unfinished for r in rows} == {("", "1 of 5 transfers unfinished")}
+    assert "(1 of 5 transfers unfinished)" in rows[0].words()[2]
+    assert any("on emu: 4 of 20 transfers were cut off" in note for note in found.notes())
+
+
 def test_divergence_is_in_files_report_and_on_the_screen(tmp_path: Path, lock: Path) -> None:
     both(tmp_path, slower(0.7))
     done = CliRunner().invoke(cli.app, ["diverge", str(tmp_path)])

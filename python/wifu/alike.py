@@ -290,5 +290,45 @@ def elsewhere(plan: Plan, other: Plan) -> list[dict[str, Any]]:
     return out
 
 
+def scenarios(plan: Plan, other: Plan) -> list[dict[str, Any]]:
+    """Keys of the scenario that another substrate has otherwise, and what they are on each."""
+    one, two = (leaves(dict(p.scenario)) for p in (plan, other))
+    return [
+        {
+            "key": key,
+            "is": {
+                p.substrate: _shown(of[key]) if key in of else UNSET
+                for p, of in ((plan, one), (other, two))
+            },
+        }
+        for key in {**one, **two}
+        if one.get(key) != two.get(key)
+    ]
+
+
+def other_load(one: Cell, two: Cell) -> bool:
+    """Whether a cell has other flows, another radio or another topology elsewhere: events that are
+    counted there are of something else. Which protocol flows have, and when a run that lasts is
+    stopped, do not matter to that.
+    """
+    a, b = (leaves(dict(c.scenario)) for c in (one, two))
+    keys = [k for k in {**a, **b} if a.get(k) != b.get(k)]
+    return any(
+        not PROTOCOL.match(k) and k.startswith(("flow.", "radio.", "topology.")) for k in keys
+    )
+
+
+def leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """What a scenario says, by its paths."""
+    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree, 1)
+    out: dict[str, Any] = {}
+    for key, value in items:
+        if isinstance(value, Mapping | list):
+            out |= leaves(value, f"{prefix}{key}.")
+        else:
+            out[f"{prefix}{key}"] = value
+    return out
+
+
 def _told(level: Level) -> Value:
     return dict(level.paths) if isinstance(level.paths, dict) and level.paths else level.value

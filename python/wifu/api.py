@@ -21,7 +21,7 @@ from wifu.metrics import Measure
 from wifu.plan import Plan
 from wifu.plan import load as load_plan
 from wifu.runner import Runner, RunResult, mesh
-from wifu.store import Store, read_parquet
+from wifu.store import Store, measured, read_parquet
 
 COMPARED = 3
 """So many of a plan's metrics, the first ones, are compared: each comparison is a resampling."""
@@ -138,7 +138,10 @@ class Results:
         axes = [a.name for a in self.plan.axes]
         self.flows = read_parquet(results, "results", axes)
         self.runs = read_parquet(runs, "runs", axes)
-        if NEWEST not in self.runs and "sim_seconds" in self.runs:
+        if self.plan.measure != (made := measured(self.runs)) and "sim_seconds" in self.runs:
+            self._other_measure(made)
+            self._renew(axes)
+        elif NEWEST not in self.runs and "sim_seconds" in self.runs:
             self._renew(axes)
         self._compared: dict[tuple[str, str, str], pd.DataFrame] = {}
 
@@ -152,7 +155,22 @@ class Results:
             except OSError:  # somebody else's
                 self.flows, self.runs = self.store.tables(self.plan)
             return
-        self.runs = self.runs.rename(columns={metrics.column("aggregate"): NEWEST})
+        if NEWEST not in self.runs:
+            self.runs = self.runs.rename(columns={metrics.column("aggregate"): NEWEST})
+
+    def _other_measure(self, made: Measure | None) -> None:
+        """An error where the plan says another measure than its tables were made with, and they
+        cannot be made anew: of a window a run keeps what was delivered inside, and no more.
+        """
+        if made is None:
+            return
+        there = (self.store.folder / "runs").is_dir()
+        if self.plan.measure.mode == "window" or not there:
+            why = "a window is counted when it is run" if there else "their runs are not there"
+            raise LabError(
+                f"{self.folder}: the plan's measure is now {self.plan.measure.words!r}, and its "
+                f"results are by {made.words!r}; {why}"
+            )
 
     @property
     def folder(self) -> Path:
@@ -314,7 +332,8 @@ class Results:
         its 95 % interval, mean difference with its (`difference`, `difference_low`,
         `difference_high`, in base units), p of the paired permutation test, and `p_holm`: the same
         corrected by Holm for all rows of this table. Where all runs were `identical` nothing is
-        tested and there is no interval. What may be negative, as utility, has no ratio. Of how
+        tested and there is no interval. What may be negative, as utility, has no ratio, nor where
+        the interval of the baseline's mean reaches 0; that of others ends at 0. Of how
         long transfers take there is neither where some were `cut` off by the end of a run.
         `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: it
         counts what happened, and the two delivered more or less than each other.
@@ -347,8 +366,13 @@ class Results:
             known_pairs = np.isfinite(x) & np.isfinite(y)
             n = int(known_pairs.sum())
             identical = n > 0 and bool(np.array_equal(x, y, equal_nan=True))
-            signed = metrics.metric_of(metric).least < 0
             ratio = stats.ratio_interval(x, y)
+            below = stats.mean_interval(y[known_pairs])
+            # By what may be zero, or less, a quotient says nothing.
+            signed = metrics.metric_of(metric).least < 0
+            signed |= below.known and below.low <= 0 and not identical
+            if min(x[known_pairs], default=-1) >= 0 and min(y[known_pairs], default=-1) >= 0:
+                ratio = ratio.within(0.0, float("inf"))
             apart = stats.mean_interval((x - y)[known_pairs])
             both = [cell, *self.cells(against)]
             cut = any(cutoff.least(self, c, metric) for c in both)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -236,6 +237,7 @@ class Campaign:
         self.code = self._code()
         self._values: dict[str, list[tuple[int, float, str | None]]] = {}
         self._rates: dict[str, list[float]] = {}
+        self._rows: dict[str, dict[str, float]] = {}
         self._order: list[list[Any]] = []
         self._records: dict[tuple[str, int], Record] = {}
         self._rejected: dict[tuple[str, int], Sequence[dict[str, Any]]] = {}
@@ -437,6 +439,13 @@ class Campaign:
         trace = record.outcome.get("trace_hash")
         self._values.setdefault(record.cell, []).append((record.run, value, trace))
         self._rates.setdefault(record.cell, []).append(row["sum_rates"])
+        if self.plan.deterministic:
+            self._rows[record.cell] = self._row(record.outcome)
+
+    def _row(self, outcome: dict[str, Any]) -> dict[str, float]:
+        """Every metric of a run, those of the plan first."""
+        row = run_row(outcome, self.plan.measure, more=self.plan.metrics)
+        return {name: row[name] for name in dict.fromkeys([*self.plan.metrics, *row])}
 
     def _check_variance(self, cell: str | None = None, final: bool = False) -> None:
         """Refuse replicates that are all the same: they are one sample, not many."""
@@ -459,8 +468,9 @@ class Campaign:
                 )
 
     def _check_exact(self) -> None:
-        """Refuse one run for all where a second one, with other random numbers, has other results:
-        then something is random, and the plan's `deterministic` is not true.
+        """Refuse one run for all where a second one, with other random numbers, has other results,
+        be it in metrics that the plan does not name: then something is random, and the plan's
+        `deterministic` is not true. Traces are not compared: initial sequence numbers are in them.
         """
         if not self.plan.deterministic:
             return
@@ -468,17 +478,23 @@ class Campaign:
         others = [(cell, self._submit(cell, 2)) for cell in cells]
         for cell, other in others:
             record, _ = other.result()
-            if record.outcome is None:
-                continue
-            metric = self.plan.metrics[0]
-            value = run_row(record.outcome, self.plan.measure, more=[metric])[metric]
-            ((_, once, _), *_) = self._values[cell.name]
-            if abs(value - once) > 1e-9 * max(abs(value), abs(once)):
+            if told := self._other(cell.name, record):
                 raise ReplicateError(
-                    f"cell {cell.name}: another run has other results ({metric} {value:g}, and "
-                    f"{once:g} before, in base units): something is random. Leave out "
-                    "deterministic = true, and say how many runs there are to be"
+                    f"cell {cell.name}: another run has other results ({told}): something is "
+                    "random. Leave out deterministic = true, and say how many runs there are to be"
                 )
+
+    def _other(self, cell: str, record: Record) -> str:
+        """In what a run is not a cell's one run, in words; nothing if it is the same."""
+        if record.outcome is None:
+            return record.error or "it failed"
+        row = self._row(record.outcome)
+        for name, once in self._rows[cell].items():
+            again = row[name]
+            same = math.isclose(again, once, rel_tol=1e-9) or (again != again and once != once)
+            if not same:
+                return f"{name} {again:g}, and {once:g} before, in base units"
+        return ""
 
     def _stamps(self) -> dict[str, int]:
         """How many runs were stamped what; those stamped INVALID failed."""

@@ -270,3 +270,8 @@ def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 SAID = (_beside, _apart, _sum, _short, _small, _outlasting, _partly, _counted)
 """What there is to say, each of a metric in some cells."""
+
+
+def carriers(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of rows of flows those over connections, where a run has any; else all."""
+    return _carriers(rows)

@@ -1,27 +1,31 @@
 """Claims of published papers against what was measured.
 
 A check passes if its point estimate lies where it must; a HARD one also needs its one-sided 90 %
-bound there, and six runs of what is random, and is OPEN without. An estimate elsewhere is a FAIL,
+bound there, and is OPEN without it, or with fewer than six runs of what is random. An estimate elsewhere is a FAIL,
 whatever its interval reaches: to PASS needs the estimate. SOFT is judged by the estimate alone,
 INFO is reported and not judged, HW means something only on real hardware. If both sides of a HARD
 comparison are the same number in every run, it is identical, which counts for nothing: there was
-nothing to compare. Results of another scenario that have a plan's name leave its claims OPEN.
+nothing to compare. Results of another scenario that have a plan's name leave its claims OPEN, and
+so does a cell of which more than a tenth of the runs failed or was excluded.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wifu import cutoff
+import pandas as pd
+
+from wifu import claimed, cutoff
+from wifu.alike import leaves
 from wifu.api import Results
+from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.measures import MEASURES, Measured, gains
-from wifu.plan import load
+from wifu.plan import Plan, load
 from wifu.provenance import code_version
 from wifu.published import Check, Claim, how_to_measure, papers
 from wifu.store import Store
@@ -35,8 +39,13 @@ LEAST_RUNS = 6
 70 % for 95. Six runs that all lie on one side are 0.03 likely by chance, five 0.06.
 """
 
+MOST_MISSING = 0.1
+"""If more than this share of a cell's runs failed or is excluded, its check does not pass: which
+runs are left need not be chance.
+"""
+
 EXPERIMENTS = Path("experiments")
-"""Where the plans are that claims are judged by."""
+"""Where the plans are that the package has none of."""
 
 
 @dataclass(frozen=True)
@@ -161,43 +170,51 @@ def code_warnings(results: Results) -> tuple[str, ...]:
 
 def unlike(results: Results, root: Path = EXPERIMENTS) -> str:
     """In what results differ from the plan whose name they have, in words; nothing if they are its,
-    be it of some of its cells or another number of runs, or if the plan is not there.
+    be it of some of its cells or another number of runs. The plan is the one that this package came
+    with, whatever a file of its name says by now; one that it has none of is looked up below
+    `root`.
     """
     own = results.plan
+    known = own.name in claimed.shipped()
+    try:
+        there = _plan_below(root, own)
+    except LabError as e:
+        if not known:
+            return f"its plan cannot be read: {e}"
+        there = None
+    if there is None and not known:
+        return f"there is no plan {own.name} to hold them against"
+    measure = claimed.measure_of(there) if there else None
+    cells = frozenset(claimed.identity(c) for c in there.cells) if there else frozenset()
+    if known:
+        measure = claimed.shipped()[own.name]["measure"]
+        cells = claimed.cells_of(own.name, own.substrate)
+    if measure != claimed.measure_of(own):
+        return "other than the plan's: measure"
+    strange = next((c for c in own.cells if claimed.identity(c) not in cells), None)
+    return f"other than the plan's: {_strange(strange, there)}" if strange else ""
+
+
+def _plan_below(root: Path, own: Plan) -> Plan | None:
+    """The plan that results are called after, as a folder of plans has it."""
     made = (e for paper in papers().values() for e in paper.experiments if e.name == own.name)
     of = next(made, None)
     file = root / (of.plan if of else own.name) / "plan.toml"
     if not file.exists():
-        return ""
-    try:
-        there = load(file, of.changes if of else ()).variant(own.substrate)
-    except LabError as e:
-        return f"its plan cannot be read: {e}"
-    if there.measure != own.measure:
-        return "other than the plan's: measure"
-    known = {json.dumps(dict(c.labels)): c for c in there.cells}
-    for cell in own.cells:
-        meant = known.get(json.dumps(dict(cell.labels)))
-        if meant is None:
-            return f"other than the plan's: it has no cell {cell.name}"
-        if meant.key != cell.key:
-            one, two = (_leaves(dict(c.scenario)) for c in (cell, meant))
-            paths = [p for p in {**one, **two} if one.get(p) != two.get(p)]
-            more = f" and {len(paths) - 4} more" if len(paths) > 4 else ""
-            return f"other than the plan's: {', '.join(paths[:4])}{more}"
-    return ""
+        return None
+    return load(file, of.changes if of else ()).variant(own.substrate)
 
 
-def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """What a scenario says, by its paths."""
-    items = tree.items() if isinstance(tree, Mapping) else enumerate(tree, 1)
-    out: dict[str, Any] = {}
-    for key, value in items:
-        if isinstance(value, Mapping | list):
-            out |= _leaves(value, f"{prefix}{key}.")
-        else:
-            out[f"{prefix}{key}"] = value
-    return out
+def _strange(cell: Cell, there: Plan | None) -> str:
+    """In what a cell is not the plan's."""
+    alike = (c for c in (there.cells if there else ()) if dict(c.labels) == dict(cell.labels))
+    meant = next(alike, None)
+    if meant is None:
+        return f"it has no cell {cell.name}" if there else f"the scenario of cell {cell.name}"
+    one, two = (leaves(dict(c.scenario)) for c in (cell, meant))
+    paths = [p for p in {**one, **two} if one.get(p) != two.get(p)]
+    more = f" and {len(paths) - 4} more" if len(paths) > 4 else ""
+    return ", ".join(paths[:4]) + more if paths else f"the scenario of cell {cell.name}"
 
 
 def judge(
@@ -208,8 +225,8 @@ def judge(
     strange: str = "",
 ) -> Verdict:
     """A claim against results of its plan, and of `others` by name where a check asks for them;
-    `warnings` are handed on. `strange`: in what they are not those of the plan, if they are not;
-    they decide nothing then.
+    `warnings` are handed on, and runs that do not count are added. `strange`: in what the results
+    are not those of the plan, if they are not; they decide nothing then.
     """
     if results is None:
         why = how_to_measure(claim.plan)
@@ -233,6 +250,9 @@ def judge(
         whys.append("identical: what is compared does the same in every run, which is no PASS")
     elif same := sum(f.measured is not None and f.measured.identical for f in findings):
         whys.append(f"{same} of {len(findings)} checks identical: nothing was compared there")
+    used = [r for p in claim.plans if (r := every.get(p))]
+    gone = [f"{r.folder}: {told}" for r in used if (told := _counted(r.runs["status"]))]
+    warnings = (*warnings, *(g for g in gone if g not in warnings))
     return Verdict(claim, overall, findings, str(results.folder), "; ".join(whys), warnings)
 
 
@@ -287,6 +307,10 @@ def _find(check: Check, results: Results, every: Mapping[str, Results | None]) -
         return Finding(check, None, NOT_MEASURED, "no run counts")
     verdict, why = _judged(check, found)
     own = every.get(check.plan) or results
+    missing = _missing(check, own, every)
+    if missing and verdict in (PASS, IDENTICAL):
+        verdict = OPEN
+    why = "; ".join(filter(None, (why, missing)))
     return Finding(check, found, verdict, why, _unfinished(check, own))
 
 
@@ -299,13 +323,37 @@ def _results_of(check: Check, results: Results, every: Mapping[str, Results | No
 
 
 def _unfinished(check: Check, results: Results) -> str:
-    given = check.given
     if check.kind == "gains":
         return ""
-    along = {given["axis"]: list(given["levels"])} if check.kind == "along" else {}
+    cells = _cells(check.given, results)
+    return cutoff.unfinished(results, cells, check.given.get("metric", ""))
+
+
+def _cells(given: Mapping[str, Any], results: Results) -> list[Cell]:
+    """The cells that a check looks at."""
+    along = {given["axis"]: list(given["levels"])} if given["kind"] == "along" else {}
     sides = [{**along, **given[k]} for k in ("of", "over") if k in given]
-    cells = {c.name: c for where in sides for c in results.cells(where)}
-    return cutoff.unfinished(results, list(cells.values()), given.get("metric", ""))
+    return list({c.name: c for where in sides for c in results.cells(where)}.values())
+
+
+def _missing(check: Check, own: Results, every: Mapping[str, Results | None]) -> str:
+    """Of which cell of a check too many runs failed or are excluded, in words."""
+    parts = [(check.given, own)]
+    if check.kind == "gains":
+        each = [check.given[k] for k in ("first", "second")]
+        parts = [(p, found) for p in each if (found := every.get(p["plan"]))]
+    for given, results in parts:
+        for cell in _cells(given, results):
+            status = results.runs.loc[results.runs["cell"] == cell.name, "status"]
+            if (status != "ok").sum() > MOST_MISSING * len(status):
+                return f"{_counted(status)} in cell {cell.name}"
+    return ""
+
+
+def _counted(status: pd.Series[str]) -> str:
+    """How many runs failed and are excluded, in words; nothing if all count."""
+    told = [(int((status == s).sum()), s) for s in ("failed", "excluded")]
+    return " and ".join(f"{n} of {len(status)} runs {s}" for n, s in told if n)
 
 
 def _judged(check: Check, found: Measured) -> tuple[str, str]:

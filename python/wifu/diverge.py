@@ -2,31 +2,35 @@
 
 The verdict looks at the 95 % interval of the relative difference of the means. It lies within the
 tolerance (10 % unless the plan says another): agree. It lies wholly outside: differ. Else open:
-more runs would tell. Fewer than three runs: too few.
+more runs would tell. Fewer than three runs: too few. Counts of events are not compared where runs
+had other flows, another radio or another topology, or delivered more than a tenth more: who
+delivers less has less to repeat. Times of transfers stay open where the end of runs cut some off.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from wifu import alike, stats
+from wifu import alike, cautions, cutoff, stats
 from wifu.api import HOLM, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.errors import LabError
-from wifu.metrics import metric_of
+from wifu.metrics import metric_of, parts
 from wifu.store import Store, finite, write_parquet, write_whole
 from wifu.variants import SUBSTRATES
 
 AGREE, DIFFER, OPEN = "agree", "differ", "open"
 FEW, ABSENT = "too few runs", "absent"
+APART = "not alike"
+"""What is counted is of other loads."""
 LEAST = 3
 """With fewer runs of each there is no verdict."""
 
@@ -49,6 +53,8 @@ class Row:
     verdict: str
     p_holm: float = math.nan
     """p corrected by Holm over the cells of the table: of this metric on this substrate."""
+    unfinished: tuple[str, str] = ("", "")
+    """How many transfers the end of runs cut off, in words, on each."""
 
     def words(self) -> list[str]:
         """Cell, both values, difference, relative difference, distance, p, runs."""
@@ -64,7 +70,11 @@ class Row:
         known = math.isfinite(self.ks)
         return [
             ", ".join(str(v) for v in self.labels.values()) or self.cell,
-            told(self.reference), told(self.other), told(self.difference),
+            *(
+                f"{told(value)} ({cut})" if cut else told(value)
+                for value, cut in zip((self.reference, self.other), self.unfinished, strict=True)
+            ),
+            told(self.difference),
             told(self.relative, 100.0), f"{self.ks:.2f}" if known else "-",
             f"{self.p_holm:.3f}" if math.isfinite(self.p_holm) else "-", counts,
         ]  # fmt: skip
@@ -93,12 +103,14 @@ class Row:
             "p": finite(self.p),
             "p_holm": finite(self.p_holm),
             "verdict": self.verdict,
+            "unfinished": list(self.unfinished),
         }
 
     def flat(self) -> dict[str, Any]:
         """A row of `divergence.parquet`."""
         out = self.to_json()
         labels = {k: str(v) for k, v in out.pop("labels").items()}
+        out["unfinished"] = "; ".join(filter(None, out["unfinished"]))
         for name in ("reference", "other", "difference", "relative"):
             part = out.pop(name)
             out |= {f"{name}_{k}": part[k] for k in ("estimate", "low", "high", "n")}
@@ -115,14 +127,24 @@ class Divergence:
     rows: tuple[Row, ...]
     elsewhere: tuple[dict[str, Any], ...] = ()
     """Levels that are something else on another substrate (`wifu.alike.elsewhere`)."""
+    scenarios: tuple[dict[str, Any], ...] = ()
+    """Keys of the scenario that are (`wifu.alike.scenarios`)."""
+    cautions: tuple[str, ...] = ()
+    """What is to be said beside the numbers."""
 
     def notes(self) -> list[str]:
-        """Which levels are not the same on all substrates, in words."""
+        """What is not the same on all substrates, and what else is to be minded, in words."""
         told = []
-        for e in self.elsewhere:
+        for e in (*self.elsewhere, *self.scenarios):
             (one, a), (two, b) = e["is"].items()
-            told.append(f"{e['axis']} {e['level']} is {a} on {one} and {b} on {two}.")
-        return told
+            what = f"{e['axis']} {e['level']}" if "axis" in e else e["key"]
+            told.append(f"{what} is {a} on {one} and {b} on {two}.")
+        if any(r.verdict == APART for r in self.rows):
+            told.append(
+                f"{APART}: counts of runs that had other flows, another radio or another topology, "
+                "or delivered more than 10 % apart. Who delivers less has less to repeat."
+            )
+        return [*told, *self.cautions]
 
     def groups(self) -> dict[tuple[str, str], list[Row]]:
         """Rows by metric and substrate."""
@@ -134,7 +156,9 @@ class Divergence:
     def counts(self) -> dict[str, int]:
         """How many rows have which verdict."""
         verdicts = [r.verdict for r in self.rows]
-        return {v: verdicts.count(v) for v in (AGREE, DIFFER, OPEN, FEW, ABSENT) if v in verdicts}
+        return {
+            v: verdicts.count(v) for v in (AGREE, DIFFER, OPEN, FEW, APART, ABSENT) if v in verdicts
+        }
 
     def sentence(self) -> str:
         """What came out, and by which rule."""
@@ -150,6 +174,7 @@ class Divergence:
             "schema": "wifu-lab/1.0", "name": self.name, "reference": self.reference,
             "tolerance": self.tolerance, "counts": self.counts(), "test": "Kolmogorov-Smirnov",
             "correction": HOLM, "elsewhere": list(self.elsewhere),
+            "scenarios": list(self.scenarios), "cautions": list(self.cautions),
             "rows": [r.to_json() for r in self.rows],
         }  # fmt: skip
 
@@ -185,8 +210,33 @@ def compare(found: Sequence[Results], tolerance: float | None = None) -> Diverge
         for cell in first.plan.cells
     ]
     notes = [e for other in found[1:] for e in alike.elsewhere(first.plan, other.plan)]
-    corrected = _corrected(rows)
-    return Divergence(first.plan.name, first.plan.substrate, limit, corrected, tuple(notes))
+    keys = [e for other in found[1:] for e in alike.scenarios(first.plan, other.plan)]
+    return Divergence(
+        first.plan.name, first.plan.substrate, limit, _corrected(rows), tuple(notes), tuple(keys),
+        tuple(_cautions(found)),
+    )  # fmt: skip
+
+
+SRTT = (
+    "srtt is not the same quantity: in real time it is what was seen when the last bytes had "
+    "arrived, the simulator's is that after the connection closed, when queues had drained."
+)
+
+
+def _cautions(found: Sequence[Results]) -> Iterator[str]:
+    """What is to be said beside each metric, and of which substrates."""
+    for metric in found[0].plan.metrics:
+        said: dict[str, list[str]] = {}
+        for results in found:
+            cells = list(results.plan.cells)
+            told = [cutoff.sentence(results, cells, metric)]
+            told += cautions.notes(results, cells, metric)
+            for sentence in filter(None, told):
+                said.setdefault(sentence, []).append(results.plan.substrate)
+        for sentence, substrates in said.items():
+            yield f"{metric_of(metric).label}, on {', '.join(substrates)}: {sentence}"
+        if parts(metric)[0] == "srtt" and {r.plan.substrate for r in found} - {"sim"}:
+            yield SRTT
 
 
 def _corrected(rows: Sequence[Row]) -> tuple[Row, ...]:
@@ -215,16 +265,44 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
     known = (stats.mean_interval(x), stats.mean_interval(y))
     exact = first.plan.deterministic and len(x) == 1
     enough = (len(x) >= LEAST or exact) and len(y) >= LEAST
+    there = next(c for c in other.plan.cells if dict(c.labels) == dict(cell.labels))
+    sides = ((first, cell), (other, there))
     if not (len(x) and len(y)):
         verdict = ABSENT
     elif not enough:
         verdict = FEW
+    elif parts(metric)[0] in cautions.COUNTS and _apart(metric, sides):
+        verdict = APART
     else:
         verdict = _verdict(difference, relative, tolerance)
+        # Means of the transfers that ended are the least that they can be.
+        if verdict != OPEN and any(cutoff.least(r, c, metric) for r, c in sides):
+            verdict = OPEN
+    unfinished = [cutoff.unfinished(r, [c], metric) for r, c in sides]
     return Row(
         metric, cell.name, dict(cell.labels), other.plan.substrate, *known, difference, relative,
-        paired, ks, p, verdict,
+        paired, ks, p, verdict, unfinished=(unfinished[0], unfinished[1]),
     )  # fmt: skip
+
+
+Side = tuple[Results, Cell]
+
+
+def _apart(metric: str, sides: tuple[Side, Side]) -> bool:
+    """Whether what a metric counts is of other loads on two substrates."""
+    (_, cell), (_, there) = sides
+    if alike.other_load(cell, there):
+        return True
+    means = [_delivered(metric, *side) for side in sides]
+    return max(means) > cautions.EVEN * min(means)
+
+
+def _delivered(metric: str, results: Results, cell: Cell) -> float:
+    """The bytes that runs of a cell delivered on the mean, of a flow alone those of it."""
+    rows, alone = results.flows, parts(metric)[1]
+    rows = rows[(rows["status"] == "ok") & (rows["cell"] == cell.name)]
+    own = rows if alone is None else rows[rows["flow"] == alone]
+    return float(own["bytes"].sum() / max(rows["run"].nunique(), 1))
 
 
 def _sample(results: Results, metric: str, cell: Cell) -> pd.Series[float]:

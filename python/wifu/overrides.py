@@ -12,6 +12,7 @@ KEYS = (
     "name", "title", "about", "runner", "scenario", "vary", "zip", "skip", "runs", "until", "seed",
     "deterministic", "pair", "baseline", "measure", "metrics", "figure", "claims", "series", "on",
     "sim", "emu", "live", "substrate", "run_timeout", "tolerance", "compositions", "label", "quick",
+    "topologies",
 )  # fmt: skip
 SCENARIO_HEADS = (
     "topology", "radio", "routing", "host", "flow", "handler", "mobility", "event", "stop", "record"

@@ -296,7 +296,7 @@ def _embed(source: dict[str, Value], path: Path | None) -> None:
     scenario = source.get("scenario")
     topology = scenario.get("topology") if isinstance(scenario, dict) else None
     file = topology.get("file") if isinstance(topology, dict) else None
-    # One that is named by a level, as in `{size}.toml`, stays outside.
+    # One that is named by a level, as in `{size}.toml`, is read for each cell (`_Reader._read`).
     if isinstance(file, str) and "{" not in file:
         assert isinstance(scenario, dict) and isinstance(topology, dict)
         above = {k: v for k, v in topology.items() if k != "file"}
@@ -485,7 +485,7 @@ class _Reader(Tables):
         self, scenario: Mapping[str, Value], declared: Sequence[Axis], axes: Sequence[Axis],
         zipped: Sequence[Sequence[str]], skip: Sequence[Mapping[str, Value]],
     ) -> tuple[Cell, ...]:  # fmt: skip
-        cells = tuple(all_cells(scenario, axes, zipped, skip))
+        cells = tuple(map(self._read, all_cells(scenario, axes, zipped, skip)))
         if axes == declared:
             return cells
         # Names of cells may contain a digest of what a level means elsewhere.
@@ -493,3 +493,17 @@ class _Reader(Tables):
         for cell in all_cells(self._get("scenario", dict, {}), declared, zipped, skip):
             there[json.dumps(dict(cell.labels))] = cell.name
         return tuple(replace(c, name=there[json.dumps(dict(c.labels))]) for c in cells)
+
+    def _read(self, cell: Cell) -> Cell:
+        """A cell with what the topology file says that its levels name: as if it stood there. The
+        plan keeps it, so that results need the file no more.
+        """
+        topology = cell.scenario.get("topology")
+        file = topology.get("file") if isinstance(topology, dict) else None
+        if not isinstance(topology, dict) or not isinstance(file, str):
+            return cell
+        known = self.source.setdefault("topologies", {})
+        if file not in known:
+            known[file] = _topology(file)
+        above = {k: v for k, v in topology.items() if k != "file"}
+        return replace(cell, scenario={**cell.scenario, "topology": laid_over(known[file], above)})

@@ -28,7 +28,7 @@ import pandas as pd
 from wifu import plan as plans
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
-from wifu.metrics import OLD_COLUMNS, column, flow_row, run_row
+from wifu.metrics import OLD_COLUMNS, Measure, column, flow_row, run_row
 from wifu.plan import Plan
 from wifu.variants import SUBSTRATES
 
@@ -219,7 +219,16 @@ class Store:
             }
             own = (flow_row(outcome, f, plan.measure, cell.scenario) for f in outcome["flows"])
             flows += [{**head, **row} for row in own]
-        return _table(flows, plan), _table(runs, plan)
+        tables = _table(flows, plan), _table(runs, plan)
+        for table in tables:  # which parquet keeps
+            table.attrs["measure"] = dict(vars(plan.measure))
+        return tables
+
+
+def measured(table: pd.DataFrame) -> Measure | None:
+    """What a table's goodputs are by; none if an older lab wrote it."""
+    made = table.attrs.get("measure")
+    return Measure(**made) if made else None
 
 
 def _table(rows: list[dict[str, Any]], plan: Plan) -> pd.DataFrame:

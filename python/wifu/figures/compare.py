@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -272,7 +273,7 @@ def _published(
     range that it gives, [low, high], both ends are marked, and a line joins them.
     """
     places = levels(cells, task.x)
-    numeric = all(isinstance(p, int | float) for p in places)
+    where, _ = placed(places)
     points: list[tuple[float, float]] = []
     for n, label in enumerate(task.every):
         before = len(points)
@@ -282,7 +283,7 @@ def _published(
                 continue
             at = i + (n - (len(task.every) - 1) / 2) * 0.8 / len(task.every)
             if task.lines:
-                at = float(place) if numeric else float(i)
+                at = where[place]
             value = values[str(place)]
             ends = value if isinstance(value, list) else [value]
             points += [(at, float(v)) for v in ends]
@@ -290,7 +291,9 @@ def _published(
                 axis.plot([at, at], ends, color=style.INK, lw=1.4, zorder=4)
         if len(points) > before:
             # On bars they stand where these do; beside lines their edge says whose they are.
-            edge = style.colour(n) if task.lines and len(task.every) > 1 else style.INK
+            edge = style.colour(task.looks[n])
+            if not task.lines or len(task.every) < 2:
+                edge = style.INK
             axis.plot(
                 *zip(*points[before:], strict=True), "D", color="white", mec=edge, mew=1.4,
                 ms=style.mark(), zorder=5, ls="",
@@ -391,8 +394,7 @@ def whiskers(
 def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any]) -> list[End]:
     scale = metric_of(task.metric).scale
     places = levels(cells, task.x)
-    numeric = all(isinstance(p, int | float) for p in places)
-    where = {p: float(p) if numeric else float(i) for i, p in enumerate(places)}
+    where, numeric = placed(places)
     ends = []
     for n, (look, label) in enumerate(zip(task.looks, task.every, strict=True)):
         own = task.of(cells, label)
@@ -409,7 +411,7 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
         colour = style.colour(look)
         (line,) = axis.plot(
             at, y, marker=style.marker(look), markersize=style.mark(), color=colour,
-            linestyle=style.dash(look) if _in_order(places) else "none",
+            linestyle=style.dash(look) if numeric else "none",
         )  # fmt: skip
         axis.errorbar(at, y, yerr=[y - low, high - y], fmt="none", ecolor=colour, capsize=2.5)
         handles.setdefault(task.name(label), line)
@@ -442,8 +444,34 @@ def _aside(places: Sequence[float], n: int, count: int) -> float:
     return (n - (count - 1) / 2) * step
 
 
-def _in_order(places: Sequence[Label]) -> bool:
-    """Whether levels are more and less of something, so that what lies between them is too: numbers
-    and numbers with a unit, not names.
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+
+
+def placed(places: Sequence[Label]) -> tuple[dict[Label, float], bool]:
+    """Where levels stand along a scale, and whether they are more and less of something there, so
+    that what lies between them is too: numbers, and numbers with units that one can be told from
+    the other by. Others stand beside each other in the plan's order, and are not joined.
     """
-    return all(isinstance(p, int | float) or str(p)[:1].isdigit() for p in places)
+    if all(isinstance(p, int | float) for p in places):
+        return {p: float(p) for p in places}, True
+    found = [re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*(\D*)", str(p)) for p in places]
+    split = [(float(m[1]), m[2]) for m in found if m]
+    factors = _factors({unit for _, unit in split})
+    if len(split) < len(places) or not factors:
+        return {p: float(i) for i, p in enumerate(places)}, False
+    known = [number * factors[unit] for number, unit in split]
+    return dict(zip(places, known, strict=True)), True
+
+
+def _factors(units: set[str]) -> dict[str, float]:
+    """What each of these units is of the same one; nothing if that cannot be told."""
+    if len(units) < 2:
+        return dict.fromkeys(units, 1.0)
+    if units <= set(SECONDS):
+        return {unit: SECONDS[unit] for unit in units}
+    rests = {unit[1:] if unit[:1] in PREFIXES else unit for unit in units}
+    if len(rests) > 1:
+        return {}
+    (rest,) = rests
+    return {unit: PREFIXES[unit.removesuffix(rest)] for unit in units}

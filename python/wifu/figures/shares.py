@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 
-from wifu import stats
+from wifu import cautions, cutoff, stats
 from wifu.api import Results
+from wifu.cautions import carriers
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import page, style
@@ -19,14 +21,15 @@ from wifu.figures.compare import (
     capital,
     chosen,
     counts,
-    cut_off,
     levels,
+    looks,
     split,
     stopped,
     whiskers,
 )
 from wifu.figures.words import Words, with_unit
 from wifu.metrics import metric_of
+from wifu.stamps import first
 
 COLUMN = {"goodput": "goodput_bps", "delay": "delay_s"}
 """What a flow can be drawn by, and its column of the table of flows."""
@@ -47,11 +50,13 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     if count < 1:
         raise LabError("no run has flows" if spec.get("run") is None else f"no run {spec['run']}")
     every = levels(cells, by)
+    looking = looks(results, by, every)
     figure, axes = page.panels(len(parts))
     for axis, (title, members) in zip(axes, parts, strict=True):
         for n, label in enumerate(every):
             for cell in (c for c in members if by is None or c.labels[by] == label):
-                _bars(axis, shown[cell.name], metric, n, len(every))
+                at = (n - (len(every) - 1) / 2) * 0.8 / len(every)
+                _bars(axis, shown[cell.name], metric, (at, 0.8 / len(every)), looking[n])
         axis.set_xlim(-0.55, count + 0.55)
         names = _names(results, members, count, ranked)
         style.places(axis, range(count + 1), [*names, ALL[metric]])
@@ -66,7 +71,10 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     page.align(axes, "y")
     what = words.quantity(metric, NAMES[metric])
     style.label_rows(axes, with_unit(f"{what} of a flow", metric_of(metric).unit))
-    named = [(style.patch(n), words.apart(by, label)) for n, label in enumerate(every)]
+    named = [
+        (style.patch(look), words.apart(by, label))
+        for look, label in zip(looking, every, strict=True)
+    ]
     style.legend(figure, [p for p, _ in named], [name for _, name in named])
     caption = f"{capital(what)} of each flow, and "
     caption += "of all together; " if metric == "goodput" else "their mean; "
@@ -77,7 +85,11 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     else:
         caption += f"whiskers: 95 % interval{stopped(results)}; {counts(results, cells)}."
     caption += _without(list(shown.values()))
-    return figure, f"{capital(what)} of each flow", caption + cut_off(results, cells, metric) + rest
+    caption += _beside(results, cells, metric == "goodput" and not ranked)
+    told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
+    told = [words for words in told if words and "are left out" not in words]
+    caption += "".join(f" {words}" for words in told)
+    return figure, f"{capital(what)} of each flow", caption + rest
 
 
 NAMES = {"goodput": "goodput", "delay": "mean download time"}
@@ -95,18 +107,39 @@ def _table(
         rows = rows[rows["run"] == run]
     if rows.empty:
         return np.empty((0, 0))
-    table = rows.pivot(index="run", columns="flow", values=COLUMN[metric]).to_numpy(float)
+    pivot = rows.pivot(index="run", columns="flow", values=COLUMN[metric])
+    table = pivot.to_numpy(float)
+    own = table[:, [n not in _datagrams(rows) for n in pivot.columns]]
     if metric == "goodput":
-        whole = table.sum(axis=1)
+        whole = own.sum(axis=1)
     else:
-        known = np.isfinite(table)
-        whole = np.where(known, table, 0.0).sum(axis=1) / np.where(
+        known = np.isfinite(own)
+        whole = np.where(known, own, 0.0).sum(axis=1) / np.where(
             known.any(axis=1), known.sum(axis=1), np.nan
         )
+    if ranked or metric != "goodput":  # datagrams are in no order of transfers, and have no file
+        table = own
     if ranked:
         # What has no value, such as the delay of a flow without a file, is last.
         table = -np.sort(-table, axis=1) if metric == "goodput" else np.sort(table, axis=1)
     return np.column_stack([table, whole])
+
+
+def _datagrams(rows: pd.DataFrame) -> list[int]:
+    """The flows of datagrams beside connections, which are no part of all."""
+    return sorted({int(n) for n in rows[~rows.index.isin(carriers(rows).index)]["flow"]})
+
+
+def _beside(results: Results, cells: Sequence[Cell], apart: bool) -> str:
+    """What a caption says of datagrams beside connections."""
+    rows = results.flows
+    rows = rows[(rows["status"] == "ok") & rows["cell"].isin([c.name for c in cells])]
+    if not (left := _datagrams(rows)):
+        return ""
+    named = first([str(n) for n in left], 10)
+    if not apart:
+        return f" Datagrams (flow {named}) are left out."
+    return f" Datagrams (flow {named}) have bars of their own and are no part of all."
 
 
 def _without(tables: Sequence[stats.Floats]) -> str:
@@ -118,18 +151,21 @@ def _without(tables: Sequence[stats.Floats]) -> str:
     return f" {none} of {of} flows had no file at all: bars without them are of fewer runs."
 
 
-def _bars(axis: Axes, table: stats.Floats, metric: str, n: int, every: int) -> None:
+def _bars(
+    axis: Axes, table: stats.Floats, metric: str, place: tuple[float, float], look: int
+) -> None:
+    """The bars of a cell; `place` is how far they are moved, and how wide they are."""
     scale = metric_of(metric).scale
-    width = 0.8 / every
+    aside, width = place
     inches = axis.get_position().width * float(page.root(axis).get_figwidth())
     for flow, values in enumerate(table.T):
         known = stats.clean(values)
-        at = flow + (n - (every - 1) / 2) * width
+        at = flow + aside
         interval = stats.mean_interval(known).within(0.0, float("inf"))
         height = interval.estimate / scale
         top = height
         if np.isfinite(height) and height > 0:
-            axis.bar(at, height, width * 0.92, **style.face(n))
+            axis.bar(at, height, width * 0.92, **style.face(look))
             if interval.known:
                 whiskers(axis, [at], [interval], scale)
                 top = interval.high / scale
@@ -148,10 +184,11 @@ def _names(results: Results, cells: Sequence[Cell], count: int, ranked: bool) ->
         return [str(n) for n in range(1, count + 1)]
     rows = results.flows
     rows = rows[rows["cell"].isin([c.name for c in cells]) & (rows["status"] == "ok")]
-    names = []
+    names, datagrams = [], _datagrams(rows)
     for flow in range(1, count + 1):
         own = rows[rows["flow"] == flow]
         ends = set(zip(own["flow_from"], own["flow_to"], strict=True))
         (one, two), *others = ends or [("", "")]
-        names.append(f"{flow}" if others or not one else f"{flow}: {one} to {two}")
+        name = f"{flow}" if others or not one else f"{flow}: {one} to {two}"
+        names.append(f"{name}, datagrams" if flow in datagrams else name)
     return names

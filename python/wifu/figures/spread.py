@@ -13,6 +13,7 @@ from matplotlib.patches import Ellipse
 
 from wifu import cutoff, stats
 from wifu.api import Results
+from wifu.cautions import carriers
 from wifu.cells import Cell, Label
 from wifu.figures import page, style
 from wifu.figures.compare import (
@@ -59,15 +60,19 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     shared = _shared(spec, [float(x.max()) for x in samples if x.size])
     figure, axes = page.panels(len(parts), share_x=shared)
     every = levels(cells, by)
+    looking = looks(results, by, every)
     handles: dict[str, Any] = {}
+    beyond: list[stats.Floats] = []
     for axis, (title, members), whole in zip(axes, parts, samples, strict=True):
-        for n, (look, label) in enumerate(zip(looks(results, by, every), every, strict=True)):
+        for n, (look, label) in enumerate(zip(looking, every, strict=True)):
             own = [c for c in members if by is None or c.labels[by] == label]
             x = _cdf_sample(results, own, name)
             if x.size == 0:
                 if own and _longer(results, own, name):
                     # A level without a curve is not to be missed.
-                    (line,) = axis.plot([], [], color=style.colour(n), linestyle=style.dash(n))
+                    (line,) = axis.plot(
+                        [], [], color=style.colour(look), linestyle=style.dash(look)
+                    )
                     handles.setdefault(f"{words.apart(by, label)} (none finished)", line)
                 continue
             # Of runs that were cut off it is known that their values are greater.
@@ -79,17 +84,18 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
                 across, up, color=style.colour(look), linestyle=style.dash(look), **marks
             )
             handles.setdefault(words.apart(by, label), line)
-        _marks(axis, spec.get("published", {}), every if by else [None], handles)
+        marked = _marks(axis, spec.get("published", {}), every if by else [None], handles, looking)
         style.entitle(axis, _said(title, not shared))
         axis.set_xlabel(words.scale(name) if name else _of_flows(words))
         axis.set_ylim(0, 1.02)
         if not shared and whole.size:
-            _room(axis, [whole])
+            _room(axis, [whole, marked])
+        beyond.append(marked)
         style.grid(axis, "both")
     if shared and any(x.size for x in samples):
         # Only now: a limit that is set while panels are drawn would be that of the first of them.
         for axis in axes:
-            _room(axis, [x for x in samples if x.size])
+            _room(axis, [x for x in (*samples, *beyond) if x.size])
     style.label_rows(axes, "share of runs" if name else "share of flows")
     style.legend(figure, list(handles.values()), list(handles))
     what = f"{words.metric(name)} of the runs" if name else "goodput of the flows"
@@ -110,21 +116,25 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
 
 
 def _marks(
-    axis: Axes, published: Mapping[str, Any], every: Sequence[Label | None], handles: dict[str, Any]
-) -> None:
+    axis: Axes, published: Mapping[str, Any], every: Sequence[Label | None],
+    handles: dict[str, Any], looking: Sequence[int],
+) -> stats.Floats:  # fmt: skip
     """What a paper says of the distribution: by label of `by`, what share is below which value. A
-    mark is edged in the colour of its curve.
+    mark is edged in the colour of its curve. Returns the values.
     """
-    for n, label in enumerate(every):
+    marked: list[float] = []
+    for look, label in zip(looking, every, strict=True):
         table = published if label is None else published.get(str(label), {})
         if table:
             axis.plot(
                 [float(v) for v in table.values()], [float(share) for share in table], "D",
-                color="white", mec=style.colour(n), mew=1.8, ms=6, zorder=5, ls="",
+                color="white", mec=style.colour(look), mew=1.8, ms=6, zorder=5, ls="",
             )  # fmt: skip
             handles["published"] = Line2D(
                 [], [], marker="D", color="white", mec=style.INK, mew=1.4, ms=5.5, ls=""
             )
+            marked += [float(v) for v in table.values()]
+    return np.asarray(marked, dtype=np.float64)
 
 
 def _published_words(published: Mapping[str, Any], words: Words, by: str | None) -> str:
@@ -159,8 +169,8 @@ def _of_flows(words: Words) -> str:
 
 def _room(axis: Axes, samples: Sequence[stats.Floats]) -> None:
     """A range from 0, or from what is less, to beyond the greatest value."""
-    low = min(0.0, *(float(x.min()) for x in samples))
-    high = max(float(x.max()) for x in samples)
+    every = np.concatenate(list(samples))
+    low, high = min(0.0, float(every.min())), float(every.max())
     axis.set_xlim(low, high + 0.04 * (high - low) if high > low else low + 1.0)
 
 
@@ -175,6 +185,7 @@ def _cdf_sample(results: Results, cells: Sequence[Cell], name: str | None) -> st
             parts.append(sample.to_numpy(float))
         return stats.clean(np.concatenate(parts)) / metric_of(name).scale
     rows = results.flows[results.flows["cell"].isin(names) & (results.flows["status"] == "ok")]
+    rows = carriers(rows) if len(rows) else rows
     return stats.clean(rows["goodput_bps"].to_numpy(float)) / 1e6
 
 
@@ -274,9 +285,13 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     for axis, (title, members), panel in zip(axes, parts, clouds, strict=True):
         for cell, cloud in zip(members, panel, strict=True):
             n = every.index(cell.labels[by]) if by is not None else 0
-            if len(cloud):
-                drawn = _spot(axis, cloud[:, 0], cloud[:, 1], looking[n])
-                handles.setdefault(words.apart(by, every[n]), drawn)
+            if not len(cloud):
+                continue
+            least = [m for m in (name, other) if cutoff.least(results, cell, m)]
+            drawn = _spot(axis, cloud[:, 0], cloud[:, 1], looking[n], bool(least))
+            if least:
+                _beyond(axis, cloud.mean(axis=0), other in least, name in least)
+            handles.setdefault(words.apart(by, every[n]), drawn)
         style.entitle(axis, _said(title, not shared))
         axis.set_xlabel(words.scale(other))
         axis.autoscale_view()
@@ -290,8 +305,17 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     for axis in axes:
         _begin_at_zero(axes if shared else [axis])
     style.label_rows(axes, words.scale(name))
-    ordered = [k for k in (words.apart(by, label) for label in every) if k in handles]
-    style.legend(figure, [handles[k] for k in ordered], ordered)
+    named = {k: handles.get(k) for k in (words.apart(by, label) for label in every)}
+    absent = "none finished" if any(map(cutoff.of_finished, (name, other))) else "no value"
+    shown = [k if drawn else f"{k} ({absent})" for k, drawn in named.items()]
+    drawn_as = [
+        drawn
+        or Line2D([], [], marker=style.marker(look), ls="", color=style.colour(look), mfc="none")
+        for drawn, look in zip(named.values(), looking, strict=True)
+    ]
+    if len(levels(results.plan.cells, by)) > 1:
+        # Where one level alone is shown, its name tells that others are not.
+        style.legend(figure, drawn_as, shown, least=1)
     towards = ("upper" if up.better == "more" else "lower") + (
         " left" if right.better == "less" else " right"
     )
@@ -300,7 +324,12 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
         f"an ellipse of one standard deviation. Better is {towards}; "
         f"{counts(results, cells, other)}.{'' if shared else OWN}{rest}"
     )
-    caption += cut_off(results, cells, name) or cut_off(results, cells, other)
+    if any(cutoff.least(results, c, m) for c in cells for m in (name, other)):
+        caption += (
+            " A hollow mean is of the runs that came to an end, with arrows to where it may lie."
+        )
+    first, second = cut_off(results, cells, name), cut_off(results, cells, other)
+    caption += first + (second if second != first else "")
     return figure, f"{capital(words.metric(name))} against {words.metric(other)}", caption
 
 
@@ -312,13 +341,29 @@ def _cloud(results: Results, cell: Cell, up: str, right: str) -> stats.Floats:
     return np.asarray(np.column_stack([x[both], y[both]]), dtype=np.float64)
 
 
-def _spot(axis: Axes, x: stats.Floats, y: stats.Floats, n: int) -> Line2D:
+def _beyond(axis: Axes, mean: stats.Floats, right: bool, up: bool) -> None:
+    """Beside a mean that is but the least it can be: in which direction it may lie."""
+    for wanted, text, to in (
+        (right, "\N{RIGHTWARDS ARROW}", (9, 0)),
+        (up, "\N{UPWARDS ARROW}", (0, 9)),
+    ):
+        if wanted:
+            axis.annotate(
+                text, (mean[0], mean[1]), xytext=to, textcoords="offset points", ha="center",
+                va="center", fontsize=style.small() + 2, color=style.INK, zorder=5,
+            )  # fmt: skip
+
+
+def _spot(axis: Axes, x: stats.Floats, y: stats.Floats, n: int, hollow: bool = False) -> Line2D:
     """The runs of a cell, their mean, and how they are spread; returns the mean's mark."""
     colour, form = style.colour(n), style.marker(n)
     if x.size > 2:
         axis.add_patch(_ellipse(x, y, colour, style.dash(n)))
     axis.scatter(x, y, s=10, color=colour, alpha=0.45, linewidths=0, marker=form)
-    (drawn,) = axis.plot(x.mean(), y.mean(), form, color=colour, markersize=7, mec="white")
+    inside, edge = ("white", colour) if hollow else (colour, "white")
+    (drawn,) = axis.plot(
+        x.mean(), y.mean(), form, color=colour, markersize=7, mfc=inside, mec=edge, zorder=4
+    )
     return drawn
 
 

@@ -387,9 +387,11 @@ def from_zero(axes: Sequence[Axes]) -> None:
             axis.set_ylim(0, 1)
 
 
-def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """The names of what is shown, in as few lines as they need above the panels."""
-    if len(labels) < 2 and "published" not in labels:
+def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], least: int = 2) -> None:
+    """The names of what is shown, if there are so many, in as few lines as they need above the
+    panels.
+    """
+    if len(labels) < least and "published" not in labels:
         return
     given = page.current().axes
     if given:
