@@ -13,6 +13,7 @@ import wifu
 from wifu import cautions, report
 from wifu import plan as plans
 from wifu.campaign import Summary
+from wifu.errors import PlanError
 from wifu.screen import screen, tell
 
 PLAN = """
@@ -176,6 +177,22 @@ def test_flows_that_end_inside_the_window_are_told(tmp_path: Path) -> None:
     assert first.tolist() == pytest.approx([3 * 100_001 * 8 / 3, 3 * 100_001 * 8 / 5])
     gone = made(tmp_path / "b", both(0.5, 8.0), text, series)
     assert "16 were not there at all, and their runs have no value" in said(gone, "goodput")
+
+
+def test_windows_that_were_not_simulated_are_told(tmp_path: Path) -> None:
+    text = 'measure = { mode = "window", from = "1s", to = "81s" }\n' + PLAN
+
+    def series(run: int) -> dict[str, bytes]:
+        return {f"flow.{n}.delivered": pairs([1.0, 2.0], [1e5, 2e5 + run]) for n in (1, 2)}
+
+    flows = both(4.0, 8.0, finished=False)
+    flows["tcp-reno"] = both(4.0, 8.0)["tcp-reno"]
+    found = made(tmp_path, flows, text, series)
+    words = "8 of 16 runs ended before 90% of the window 1 s to 81 s was over"
+    assert words in said(found, "goodput")
+    assert found.runs["starved_share"].isna().sum() == 8, "not known is not starved, nor fed"
+    with pytest.raises(PlanError, match="the window ends at 81 s, and runs at 60 s at the latest"):
+        plans.parse(text.replace("[scenario]", '[scenario]\nstop.time = "60s"'))
 
 
 def test_datagrams_that_are_left_out_are_told(tmp_path: Path) -> None:

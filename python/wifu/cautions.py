@@ -10,7 +10,7 @@ import pandas as pd
 
 from wifu import stats
 from wifu.cells import Cell
-from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
+from wifu.metrics import RUN_METRICS, SIMULATED, column, cut_short, of_datagrams, parts
 from wifu.plan import Plan
 from wifu.stamps import first
 from wifu.underload import under_load
@@ -220,6 +220,15 @@ def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
     ended = over & (rows["last_byte_s"] < measure.end)
     late = rows["start_s"].fillna(0.0) > measure.start
     never = rows["goodput_bps"].isna()
+    short = ~over & cut_short(rows["sim_seconds"], measure)
+    if short.any():
+        runs = int(rows[short].drop_duplicates(["cell", "run"]).shape[0])
+        every = len(rows.drop_duplicates(["cell", "run"]))
+        return (
+            f"{runs} of {every} runs ended before {SIMULATED:.0%} of the window "
+            f"{measure.start:g} s to {measure.end:g} s was over, and flows that "
+            "went on have no value in them: let the window end sooner, or the run later."
+        )
     if not (ended | late).any():
         return ""
     told = (

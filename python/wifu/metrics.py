@@ -27,6 +27,9 @@ Outcome = Mapping[str, Any]
 STARVED_BPS = 1000.0
 """A flow below 1 kb/s is starved."""
 
+SIMULATED = 0.9
+"""Of a flow that goes on there is a goodput in a window if so much of it was simulated at least."""
+
 STARVED_UTILITY_BPS = 8.0
 """What a starved flow counts in the log utility: one byte a second."""
 
@@ -82,9 +85,10 @@ def log_utility(rates_bps: ArrayLike) -> float:
 
 
 def starved_share(rates_bps: ArrayLike) -> float:
-    """Share of the flows below 1 kb/s."""
+    """Share of the flows below 1 kb/s; nan if the rate of one is not known."""
     x = np.asarray(rates_bps, dtype=float)
-    return float(np.mean(x < STARVED_BPS)) if x.size else float("nan")
+    known = x.size and not np.isnan(x).any()
+    return float(np.mean(x < STARVED_BPS)) if known else float("nan")
 
 
 def sliding(
@@ -144,10 +148,11 @@ def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) ->
     if measure.mode == "steady":
         return _steady(outcome, flow, measure.discard)
     if measure.mode == "window":
-        begin, over = window_part(flow, measure)
+        begin, over = window_part(outcome, flow, measure)
         if over > begin:
             return float(flow["window_bytes"]) * 8.0 / (over - begin)
-        return float("nan") if over <= measure.start else 0.0
+        # Also where it is not known until when it was there.
+        return 0.0 if over > measure.start else float("nan")
     start = flow.get("start_s") or 0.0
     if measure.mode == "receiver":
         start = flow.get("first_byte_s")
@@ -157,13 +162,22 @@ def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) ->
     return octets * 8.0 / float(end - start)
 
 
-def window_part(flow: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
+def window_part(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
     """The part of the window in which a flow was there: after its end it carries nothing, and a
-    file that is complete early is not slower for it.
+    file that is complete early is not slower for it. Nan if the run ended too early to tell.
     """
     begin = max(measure.start, float(flow.get("start_s") or 0.0))
     over = flow.get("last_byte_s") if flow.get("finished") else None
-    return begin, measure.end if over is None else min(measure.end, float(over))
+    if over is not None:
+        return begin, min(measure.end, float(over))
+    end = min(measure.end, float(outcome["sim_seconds"]))
+    return begin, float("nan") if cut_short(end, measure) else end
+
+
+def cut_short(sim_seconds: ArrayLike, measure: Measure) -> Any:
+    """Whether a run ended before enough of the window was over (`SIMULATED`)."""
+    wanted = measure.start + SIMULATED * (measure.end - measure.start)
+    return np.asarray(sim_seconds, dtype=float) < wanted - 1e-9
 
 
 def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measure) -> float:
@@ -176,7 +190,9 @@ def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measu
     if measure.mode == "steady":
         return sum(flow_goodput(outcome, flow, measure) for flow in flows)
     if measure.mode == "window":
-        parts = [window_part(flow, measure) for flow in flows]
+        parts = [window_part(outcome, flow, measure) for flow in flows]
+        if np.isnan([end for _, end in parts]).any():
+            return float("nan")
         there = max(end for _, end in parts) - min(begin for begin, _ in parts)
         octets = sum(float(flow["window_bytes"]) for flow in flows)
         return octets * 8.0 / there if there > 0 else float("nan")
@@ -520,7 +536,7 @@ def flow_row(
         "flow_hops": flow.get("hops"),
         "goodput_bps": rate,
         "bytes": flow.get("bytes"),
-        "starved": bool(rate < STARVED_BPS),
+        "starved": None if rate != rate else bool(rate < STARVED_BPS),
         "delay_s": float(np.mean(delays)) if delays else None,
         "requests": len(flow.get("requests") or []),
         "requests_cut": under_way,

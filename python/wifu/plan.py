@@ -30,7 +30,7 @@ from wifu.overrides import KEYS, apply_override
 from wifu.stacks import stacks
 from wifu.tables import Tables, Until, labels_in
 from wifu.toml import laid_over, loads, locate
-from wifu.values import Value
+from wifu.values import Value, seconds
 from wifu.variants import SUBSTRATES, changed, instead, settings_of
 
 MOST_RUNS = 1_000_000
@@ -237,7 +237,24 @@ def parse(
     except PlanError as e:
         raise PlanError(e.message, e.key, path, locate(text, e.key)) from None
     plan = _resolve(source, path, text, None if resolved else declared)
+    if not resolved and (why := _beyond(plan)):
+        raise PlanError(why, "measure", path, locate(text, "measure"))
     return replace(plan, overrides=tuple(overrides))
+
+
+def _beyond(plan: Plan) -> str:
+    """Why the window that goodput is of cannot be: it reaches beyond the end of all runs."""
+    if plan.measure.mode != "window":
+        return ""
+    for cell in plan.cells:
+        stop = cell.scenario.get("stop")
+        last = stop.get("time") if isinstance(stop, dict) else None
+        if last is not None and seconds(last) < plan.measure.end:
+            return (
+                f"the window ends at {plan.measure.end:g} s, and runs at {seconds(last):g} s at "
+                "the latest (scenario.stop.time): take a window inside"
+            )
+    return ""
 
 
 QUICK = "quick=true"
