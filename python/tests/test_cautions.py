@@ -235,3 +235,59 @@ def test_counts_of_who_delivers_less_are_no_better(tmp_path: Path) -> None:
         text = report._ratios(results, results.compare("timeouts"), "timeouts")
         colours[results] = text.count("class='up'"), text.count("class='same'")
     assert list(colours.values()) == [(1, 0), (0, 1)]
+
+
+def test_files_that_end_inside_steady_state_are_not_compared(tmp_path: Path) -> None:
+    """What is done sooner has its bytes by the same time, and a longer start left out."""
+    ends = [1.0, 2.0, 60.0]
+    batches = {"batches": [500_000, 250_000, 250_000]}
+    through = {**batches, "last_byte_s": 60.0, "finished": False}
+    slower = {**through, "batches": [300_000, 150_000, 150_000]}
+
+    def found(name: str, **more: Any) -> wifu.Results:
+        flows = {"tcp-reno": [through] * 2, "tcp-newreno": [{**slower, **more}, slower]}
+        return made(tmp_path / name, flows, STEADY, batches_end_s=ends)
+
+    plain = found("plain")
+    assert said(plain, "goodput") == "" and report.best_of(plain, "goodput") == {"tcp-reno"}
+    for name, more in (
+        ("ended", {"finished": True, "last_byte_s": 9.0}),
+        ("late", {"start_s": 30.0}),
+    ):
+        cut = found(name, **more)
+        words = "8 of 32 flows were there for a part of the batches only"
+        for metric in ("goodput", "goodput@1", "jain"):
+            assert words.replace("32", "16" if "@" in metric else "32") in said(cut, metric)
+            assert report.best_of(cut, metric) == set()
+            assert cut.compare(metric)["uneven"].all()
+        assert "a part of the batches" not in said(cut, "aggregate") + said(cut, "goodput@2")
+
+
+def test_delays_of_what_arrived_are_not_of_what_was_lost(tmp_path: Path) -> None:
+    load = {"last_byte_s": 60.0, "finished": False}
+
+    def probe(octets: int, delay: float) -> dict[str, Any]:
+        told = dict.fromkeys(("p50_s", "p95_s", "p99_s"), delay) | {"samples": octets // 72}
+        return {"protocol": "udp", "bytes": octets, "sent_bytes": 100_000, "start_s": 1.0,
+                "last_byte_s": 59.9, "finished": False,
+                **({"one_way": told, "under_load": told} if octets else {})}  # fmt: skip
+
+    def found(name: str, octets: int) -> wifu.Results:
+        text = PLAN.replace('"aggregate"', '"aggregate", "one_way_p95"')
+        one, two = probe(90_000, 0.18), probe(octets, 0.01)
+        return made(tmp_path / name, {"tcp-reno": [load, one], "tcp-newreno": [load, two]}, text)
+
+    like, unlike = found("like", 88_000), found("unlike", 2_000)
+    assert "Of the datagrams 5.5% to 7.5% were lost" in said(like, "one_way_p95")
+    assert report.best_of(like, "one_way_p95") == {"tcp-newreno"}
+    assert "neither colour nor bold" not in said(like, "one_way_p95")
+    assert "neither colour nor bold" in said(unlike, "one_way_p95")
+    assert report.best_of(unlike, "one_way_p95") == set()
+    assert unlike.compare("one_way_p95")["uneven"].all()
+    assert said(unlike, "srtt") == ""
+    silent = {**probe(1_000, 0.01), "under_load": {"samples": 0}}
+    flows = {"tcp-reno": [load, probe(90_000, 0.18)], "tcp-newreno": [load, silent]}
+    nothing = made(tmp_path / "none", flows, PLAN.replace('"aggregate"', '"aggregate", "srtt"'))
+    words = "In 8 of 16 runs no datagram arrived under load that was sent under it"
+    assert words in said(nothing, "one_way_p95")
+    assert nothing.runs["one_way_p95_s"].isna().sum() == 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -43,6 +43,12 @@ ENOUGH = 10
 """Of so many batches an interval is made without a word: how much fewer depend on each other they
 do not tell.
 """
+
+SELECTED = 0.05
+"""Shares of lost datagrams that are further apart than this, and delays are not compared."""
+
+INSTANT = 1e-6
+"""Times that are so much apart at the most, in seconds, are the same."""
 
 RATES = ("goodput", "aggregate", "starved", *SHARES)
 """Metrics of goodputs."""
@@ -241,11 +247,36 @@ def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 
 def uneven(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether a metric counts what runs of these cells did to deliver much more or less: of two
-    transports the one that delivers a tenth retransmits less, and is no better for it.
+    """Whether these cells cannot be called better or worse by a metric: it counts what their runs
+    did to deliver much more or less (of two transports the one that delivers a tenth retransmits
+    less, and is no better for it), or its values are not of the same (`UNLIKE`).
     """
+    if "flow" not in results.flows:  # no run came out
+        return False
     least, most = _delivered(results, cells, metric)
-    return most > EVEN * least
+    return most > EVEN * least or any(found(results, cells, metric) for found in UNLIKE)
+
+
+def _passing(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that ended or began within steady state."""
+    if parts(metric)[0] not in RATES or parts(metric)[0] == "aggregate":
+        return ""
+    if results.plan.measure.mode != "steady":
+        return ""
+    rows = _carriers(_rows(results, cells), metric)
+    took = rows["batch_s"].map(lambda spans: np.sum(spans) if spans is not None else np.nan)
+    # Without a batch that counts it is what `_short` tells.
+    ended = rows["finished"].eq(True) & (rows["last_byte_s"] < rows["sim_seconds"] - INSTANT)
+    late = rows["start_s"].fillna(0.0) > rows["sim_seconds"] - took + INSTANT
+    count = int((ended | late).sum())
+    if not count:
+        return ""
+    return (
+        f"{count} of {len(rows)} flows were there for a part of the batches only "
+        f"({int(ended.sum())} ended before the run): by the time of all batches, "
+        "their goodput is what they had to send and when, not how fast they were. There "
+        "is neither colour nor bold."
+    )
 
 
 def _delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
@@ -277,5 +308,55 @@ def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
-SAID = (_beside, _apart, _sum, _short, _small, _outlasting, _partly, _counted)
+def _lost(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, float]:
+    """The share of the datagrams that did not arrive, of each cell that tells what was sent."""
+    rows = _rows(results, cells)
+    only = parts(metric)[1]
+    rows = rows[rows["flow_protocol"].eq("udp") & (rows["sent_bytes"] > 0)]
+    by = (rows if only is None else rows[rows["flow"] == only]).groupby("cell")
+    share = 1.0 - by["bytes"].sum() / by["sent_bytes"].sum()
+    return {str(cell): max(0.0, float(lost)) for cell, lost in share.items()}
+
+
+def _arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Datagrams that were lost, of whose delays nothing is known."""
+    if not of_datagrams(metric):
+        return ""
+    told = []
+    lost = _lost(results, cells, metric).values()
+    if lost and max(lost) > 0:
+        told.append(f"Of the datagrams {min(lost):.1%} to {max(lost):.1%} were lost, by cell")
+    rows = _rows(results, cells)
+    none = rows["flow_protocol"].eq("udp") & (rows["bytes"].eq(0) | rows["loaded_samples"].eq(0))
+    keys = ["cell", "run"]
+    without = results.runs[results.runs[column(parts(metric)[0])].isna()][keys]
+    silent = rows[none].merge(without, on=keys)[keys].drop_duplicates()
+    if len(silent):
+        every = len(rows[keys].drop_duplicates())
+        told.append(
+            f"In {len(silent)} of {every} runs no datagram arrived under load that was sent under "
+            "it: they have no value"
+        )
+    if _selected(results, cells, metric):
+        told.append("Delays are of what arrived, so that there is neither colour nor bold")
+    return "".join(f"{sentence}. " for sentence in told).rstrip()
+
+
+def _selected(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether cells of a row lost so differently that their delays are not of the same."""
+    if not of_datagrams(metric):
+        return False
+    names = {c.name for c in cells}
+    lost = _lost(results, cells, metric)
+    for row in results.plan.groups():
+        shares = [lost[c.name] for c in row if c.name in names and c.name in lost]
+        if shares and max(shares) - min(shares) > SELECTED:
+            return True
+    return False
+
+
+UNLIKE: tuple[Callable[[Results, Sequence[Cell], str], object], ...] = (_passing, _selected)
+"""What takes colour and bold from a comparison of some cells."""
+
+SAID = (_beside, _apart, _sum, _short, _small, _outlasting, _partly, _counted, _passing, _arrived)
 """What there is to say, each of a metric in some cells."""

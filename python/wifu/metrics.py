@@ -19,7 +19,7 @@ from wifu.errors import LabError, MissingError, nearest
 from wifu.hops import hop_rows as hop_rows
 from wifu.hops import mean_passive, packet_loss
 from wifu.hops import passive_loss as passive_loss
-from wifu.underload import load_span, under_load
+from wifu.underload import load_span, silent, under_load
 
 Floats = NDArray[np.float64]
 Outcome = Mapping[str, Any]
@@ -286,8 +286,12 @@ def _added(outcome: Outcome, rates: Floats) -> float:
     the flows of datagrams: those that are there under load, and those that are over before.
     """
     begin, end = load_span(outcome)
-    told = [f for f in outcome["flows"] if f.get("one_way")]
-    idle = [f["one_way"]["p50_s"] for f in told if (f.get("last_byte_s") or end) <= begin]
+    told = [f for f in outcome["flows"] if f.get("one_way") or silent(outcome, f, (begin, end))]
+    idle = [
+        f["one_way"]["p50_s"]
+        for f in told
+        if f.get("one_way") and (f.get("last_byte_s") or end) <= begin
+    ]
     under = [found for f in told if (found := under_load(outcome, f)) is not None]
     load = [found.get("p95_s", np.nan) for found in under]
     return float(np.mean(load) - np.mean(idle)) if idle and load else float("nan")
@@ -299,7 +303,8 @@ def _one_way(which: str) -> Callable[[Outcome, Floats], float]:
     """
 
     def compute(outcome: Outcome, rates: Floats) -> float:
-        told = [f for f in outcome["flows"] if f.get("one_way")]
+        span = load_span(outcome)
+        told = [f for f in outcome["flows"] if f.get("one_way") or silent(outcome, f, span)]
         load = [found for f in told if (found := under_load(outcome, f)) is not None]
         known = [p.get(which, np.nan) for p in load or (f["one_way"] for f in told)]
         return float(np.mean(known)) if known else float("nan")

@@ -50,11 +50,27 @@ def met(flow: Mapping[str, Any], span: tuple[float, float], end: float) -> bool:
     return start < span[1] and last > span[0]
 
 
+def silent(outcome: Outcome, flow: Mapping[str, Any], span: tuple[float, float]) -> bool:
+    """Whether a flow sent datagrams under load, for longer than a moment, and none arrived."""
+    if flow.get("protocol") != "udp":
+        return False
+    start, last = float(flow.get("start_s") or 0.0), flow.get("last_byte_s")
+    until = float(flow.get("until_s") or last or outcome["sim_seconds"])
+    inside = min(until, span[1]) - max(start, span[0])
+    if not inside > OUTSIDE * (until - start):
+        return False
+    known = flow.get("under_load")
+    return not flow.get("bytes") or (known is not None and not known["samples"])
+
+
 def under_load(outcome: Outcome, flow: Mapping[str, Any]) -> Mapping[str, float] | None:
     """Percentiles of the delays of a flow's datagrams under load; none if it met none. Empty where
-    that is not known: it was there without load as well, and nobody wrote down each delay.
+    they are not known: nothing arrived under load, or it was there without load as well, and
+    nobody wrote down each delay.
     """
     span = load_span(outcome)
+    if silent(outcome, flow, span):
+        return {}
     if not met(flow, span, float(outcome["sim_seconds"])):
         return None
     if (known := flow.get("under_load")) is not None:
