@@ -291,3 +291,16 @@ def test_delays_of_what_arrived_are_not_of_what_was_lost(tmp_path: Path) -> None
     words = "In 8 of 16 runs no datagram arrived under load that was sent under it"
     assert words in said(nothing, "one_way_p95")
     assert nothing.runs["one_way_p95_s"].isna().sum() == 8
+
+
+def test_flows_that_had_not_started_or_came_at_once_are_told(tmp_path: Path) -> None:
+    late = {"start_s": 60.0, "bytes": -1000, "finished": False, "first_byte_s": None}
+    flows = {"tcp-reno": [{"last_byte_s": 9.0}, {**late, "last_byte_s": None}]}
+    flows["tcp-newreno"] = both(9.0, 9.0)["tcp-reno"]
+    found = made(tmp_path / "late", flows)
+    words = "1 of 32 flows had not started when their run ended (at 60 s): they have no value"
+    assert words in said(found, "goodput") and words in said(found, "starved")
+    text = 'measure = "receiver"\n' + PLAN
+    once = made(tmp_path / "once", {**flows, "tcp-reno": both(9.0, 0.1)["tcp-reno"]}, text)
+    assert "16 of 32 flows had all of their bytes at one instant" not in said(once, "goodput")
+    assert "8 of 32 flows had all of their bytes at one instant" in said(once, "goodput")

@@ -363,3 +363,24 @@ def test_what_is_no_metric_of_a_flow_is_told(name: str, words: str) -> None:
     with pytest.raises(LabError) as told:
         metrics.metric_of(name)
     assert words in str(told.value)
+
+
+def test_a_flow_that_never_started_is_not_starved() -> None:
+    never = {"bytes": 0, "start_s": 10.0, "first_byte_s": None, "last_byte_s": None}
+    told = outcome()
+    told["flows"].append({**told["flows"][0], "id": 2, "finished": False, **never})
+    for mode in ("transfer", "receiver", "steady"):
+        row = metrics.run_row(told, Measure(mode), more=["goodput@1", "goodput@2"])
+        assert np.isnan(row["goodput@2"]) and row["goodput@1"] > 0, mode
+        assert np.isnan(row["starved"]) and np.isnan(row["goodput"])
+    assert metrics.run_row(told, Measure())["aggregate"] == 8000 / 9
+    # One that started and got nothing is.
+    told["flows"][1]["start_s"] = 9.0
+    assert metrics.run_row(told, Measure())["starved"] == 0.5
+
+
+def test_what_came_at_once_has_no_rate_at_the_receiver() -> None:
+    told = outcome(first_byte_s=3.0)
+    row = metrics.run_row(told, Measure("receiver"))
+    assert np.isnan(row["goodput"]) and np.isnan(row["starved"]) and np.isnan(row["aggregate"])
+    assert metrics.run_row(told, Measure())["goodput"] == 4000.0

@@ -10,7 +10,7 @@ import pandas as pd
 
 from wifu import stats
 from wifu.cells import Cell
-from wifu.metrics import RUN_METRICS, SIMULATED, column, cut_short, of_datagrams, parts
+from wifu.metrics import RUN_METRICS, SIMULATED, column, cut_short, of_datagrams, parts, unstarted
 from wifu.plan import Plan
 from wifu.stamps import first
 from wifu.underload import under_load
@@ -128,6 +128,30 @@ def _sum(results: Results, cells: Sequence[Cell], metric: str) -> str:
         f"above what they carried together ({most - 1:.0%} at the most), the more so the less fair "
         "they are: `aggregate` is all bytes over the time of all."
     )
+
+
+def _absent(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that had no time to start, or whose bytes took none."""
+    if parts(metric)[0] not in RATES:
+        return ""
+    rows = _carriers(_rows(results, cells), metric)
+    told = []
+    never = rows["bytes"].eq(0) & unstarted(rows["start_s"].fillna(0.0), rows["sim_seconds"])
+    if never.any():
+        ends = rows[never]["sim_seconds"]
+        at = f"{ends.min():.4g} s" + (f" to {ends.max():.4g} s" if ends.max() > ends.min() else "")
+        told.append(
+            f"{int(never.sum())} of {len(rows)} flows had not started when their run ended (at "
+            f"{at}): they have no value, nor have means and shares of these runs."
+        )
+    once = rows["finished"].eq(True) & (rows["last_byte_s"] == rows["first_byte_s"])
+    once &= rows["bytes"] > 0
+    if results.plan.measure.mode == "receiver" and once.any():
+        told.append(
+            f"{int(once.sum())} of {len(rows)} flows had all of their bytes at one instant: a "
+            "receiver has no rate of them (`measure`)."
+        )
+    return " ".join(told)
 
 
 def _short(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -358,5 +382,17 @@ def _selected(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 UNLIKE: tuple[Callable[[Results, Sequence[Cell], str], object], ...] = (_passing, _selected)
 """What takes colour and bold from a comparison of some cells."""
 
-SAID = (_beside, _apart, _sum, _short, _small, _outlasting, _partly, _counted, _passing, _arrived)
+SAID = (
+    _beside,
+    _apart,
+    _sum,
+    _absent,
+    _short,
+    _small,
+    _outlasting,
+    _partly,
+    _counted,
+    _passing,
+    _arrived,
+)
 """What there is to say, each of a metric in some cells."""

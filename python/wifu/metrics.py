@@ -19,6 +19,7 @@ from wifu.errors import LabError, MissingError, nearest
 from wifu.hops import hop_rows as hop_rows
 from wifu.hops import mean_passive, packet_loss
 from wifu.hops import passive_loss as passive_loss
+from wifu.sliding import sliding as sliding
 from wifu.underload import load_span, silent, under_load
 
 Floats = NDArray[np.float64]
@@ -91,35 +92,6 @@ def starved_share(rates_bps: ArrayLike) -> float:
     return float(np.mean(x < STARVED_BPS)) if known else float("nan")
 
 
-def sliding(
-    times: ArrayLike,
-    delivered: ArrayLike,
-    window: float,
-    step: float,
-    start: float = 0.0,
-    end: float | None = None,
-) -> tuple[Floats, Floats]:
-    """Rate in a sliding window: at each instant t what was delivered in (t - window, t], bit/s.
-
-    `delivered` is the count so far at `times`. Usual windows: 200 ms; 50 ms every 2 ms; 1 s every
-    100 ms.
-    """
-    t, total = np.asarray(times, dtype=float), np.asarray(delivered, dtype=float)
-    if end is None:
-        end = float(t[-1]) if t.size else start
-    count = max(0, int(np.floor((end - start) / step + 1e-9)))
-    at = np.asarray(start + step * np.arange(1, count + 1), dtype=np.float64)
-    # The smallest part of a step keeps rounding from losing an octet that falls on an edge.
-    slack = step * 1e-9
-    rate = (_so_far(t, total, at + slack) - _so_far(t, total, at - window + slack)) * 8.0 / window
-    return at, rate
-
-
-def _so_far(times: Floats, total: Floats, at: Floats) -> Floats:
-    index = np.searchsorted(times, at, side="right")
-    return np.asarray(np.concatenate(([0.0], total))[index], dtype=np.float64)
-
-
 def kept_batches(
     octets: Sequence[float], ends: Sequence[float], discard: int = 1
 ) -> tuple[Floats, Floats]:
@@ -142,9 +114,12 @@ def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1
 
 def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
     """Goodput of one flow, bit/s, as the plan measures it. 0 for a flow that delivered nothing; nan
-    for one that had finished before the window.
+    for one that had finished before the window, or had not started when the run ended, and of a
+    receiver that got all at one instant.
     """
     octets = float(flow.get("bytes") or 0)
+    if not octets and unstarted(flow.get("start_s") or 0.0, outcome.get("sim_seconds") or 0.0):
+        return float("nan")
     if measure.mode == "steady":
         return _steady(outcome, flow, measure.discard)
     if measure.mode == "window":
@@ -157,9 +132,17 @@ def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) ->
     if measure.mode == "receiver":
         start = flow.get("first_byte_s")
     end = _end(outcome, flow)
+    if octets and start is not None and end == start and measure.mode == "receiver":
+        return float("nan")
     if octets == 0 or start is None or end is None or end <= start:
         return 0.0
     return octets * 8.0 / float(end - start)
+
+
+def unstarted(start_s: ArrayLike, sim_seconds: ArrayLike) -> Any:
+    """Whether flows of which nothing arrived were to start no sooner than their run ended."""
+    start, end = (np.asarray(at, dtype=float) for at in (start_s, sim_seconds))
+    return (start >= end) & (end > 0)
 
 
 def window_part(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
@@ -203,6 +186,8 @@ def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measu
     # What tells no start began with the run.
     begin = min(starts) if len(starts) == len(flows) or measure.mode == "receiver" else 0.0
     span = max(ends, default=0.0) - begin
+    if octets and span == 0 and measure.mode == "receiver":
+        return float("nan")
     return octets * 8.0 / span if octets and span > 0 else 0.0
 
 
