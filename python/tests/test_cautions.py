@@ -304,3 +304,56 @@ def test_flows_that_had_not_started_or_came_at_once_are_told(tmp_path: Path) -> 
     once = made(tmp_path / "once", {**flows, "tcp-reno": both(9.0, 0.1)["tcp-reno"]}, text)
     assert "16 of 32 flows had all of their bytes at one instant" not in said(once, "goodput")
     assert "8 of 32 flows had all of their bytes at one instant" in said(once, "goodput")
+
+
+def test_a_load_of_datagrams_does_not_hide_who_delivered_less(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"aggregate", "timeouts", "loss", "finished"')
+    load = {"last_byte_s": 60.0, "protocol": "udp", "bytes": 50_000_000}
+    few = {"last_byte_s": 8.0, "bytes": 10_000, "timeouts": 10}
+    many = {"last_byte_s": 8.0, "timeouts": 30}
+    found = made(tmp_path, {"tcp-reno": [many, load], "tcp-newreno": [few, load]}, text)
+    assert report.best_of(found, "timeouts") == set()
+    assert "delivered from 0.0145 to 1 MB" in said(found, "timeouts")
+    for metric in ("loss", "finished"):
+        assert "Of all flows, datagrams (flow 2) too" in said(found, metric)
+    assert "flow 2" not in said(found, "loss@1")
+
+
+def test_pauses_are_told_beside_rates(tmp_path: Path) -> None:
+    text = PLAN.replace('app = "file"\nbytes = "1M"', 'app = "http"\ncount = 5\npause = "{pause}"')
+    for pause, there in (("3s", True), ("0s", False)):
+        found = made(tmp_path / pause, both(9.0, 9.0), text.replace("{pause}", pause))
+        for metric in ("goodput", "aggregate", "goodput@1"):
+            assert (
+                "by the whole time, pauses included: see `delay`" in said(found, metric)
+            ) == there
+        assert "pauses" not in said(found, "srtt")
+
+
+def test_shares_of_one_flow_and_of_nothing_are_told(tmp_path: Path) -> None:
+    one, none = {"last_byte_s": 9.0}, {"bytes": -1000, "last_byte_s": None, "finished": False}
+    other = {"last_byte_s": 5.0}
+    found = made(tmp_path, {"tcp-reno": [one, other], "tcp-newreno": [none]})
+    for metric in ("jain", "weakest", "unfairness"):
+        told = said(found, metric)
+        assert "In 8 of 16 runs there is one flow alone, which has no share" in told
+        assert "In 1 of 16 runs nobody got anything: they have no value here" in told
+        assert report.best_of(found, metric) == set()
+    assert "alone" not in said(found, "lowest") and "nobody" not in said(found, "aggregate")
+
+
+def test_percentiles_of_classes_are_not_told_apart_within_one(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"aggregate", "rtt_p95"')
+
+    def found(name: str, rtt: float) -> wifu.Results:
+        sides = [
+            [{"last_byte_s": 9.0, "rtt": {f"p{share}_s": at for share in (50, 95, 99)}}] * 2
+            for at in (0.1, rtt)
+        ]
+        return made(tmp_path / name, {"tcp-reno": sides[0], "tcp-newreno": sides[1]}, text)
+
+    near, far = found("near", 0.105), found("far", 0.12)
+    assert report.best_of(near, "rtt_p95") == set() and near.compare("rtt_p95")["uneven"].all()
+    assert report.best_of(far, "rtt_p95") == {"tcp-reno"}
+    assert "within 1/16 (6.25%)" in said(near, "rtt_p95")
+    assert "uneven" not in far.compare("rtt_p95") and said(near, "srtt") == ""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
 from wifu import stats
+from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.metrics import RUN_METRICS, SIMULATED, column, cut_short, of_datagrams, parts, unstarted
 from wifu.plan import Plan
@@ -22,6 +23,9 @@ class Results(Protocol):
     plan: Plan
     flows: pd.DataFrame
     runs: pd.DataFrame
+
+    def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
+        """A metric of the runs of cells."""
 
 
 MOST = 10
@@ -43,6 +47,12 @@ ENOUGH = 10
 """Of so many batches an interval is made without a word: how much fewer depend on each other they
 do not tell.
 """
+
+WHOLE = ("loss", "finished")
+"""Metrics of all flows, that goodput of some stands beside."""
+
+CLASS = 1 / 16
+"""How wide the classes are that round-trip times are counted in, of what they begin at."""
 
 SELECTED = 0.05
 """Shares of lost datagrams that are further apart than this, and delays are not compared."""
@@ -79,13 +89,18 @@ def _carriers(rows: pd.DataFrame, metric: str = "") -> pd.DataFrame:
 
 def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows of datagrams that a metric leaves out."""
-    if metric not in (*RATES, "delay", "delay_median"):
+    if metric not in (*RATES, "delay", "delay_median", *WHOLE):
         return ""
     rows = _rows(results, cells)
     left = sorted({int(n) for n in rows[~rows.index.isin(_carriers(rows).index)]["flow"]})
     if not left:
         return ""
     named = first([str(n) for n in left], MOST)
+    if metric in WHOLE:
+        return (
+            f"Of all flows, datagrams (flow {named}) too, which goodput and times leave out: "
+            f"`{metric}@N` is that of flow N."
+        )
     return (
         f"Of the flows over connections; datagrams (flow {named}) are left out: "
         f"`goodput@{left[0]}` is that of flow {left[0]}."
@@ -307,12 +322,10 @@ def _delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[fl
     """The least and the most bytes that runs of a cell delivered on the mean, of a metric that
     counts; of others nothing.
     """
-    base, alone = parts(metric)
-    rows = results.flows
-    if base not in COUNTS or "flow" not in rows:
+    if parts(metric)[0] not in COUNTS or "flow" not in results.flows:
         return 0.0, 0.0
-    rows = rows[(rows["status"] == "ok") & rows["cell"].isin([c.name for c in cells])]
-    by = (rows if alone is None else rows[rows["flow"] == alone]).groupby("cell")
+    # A load of datagrams is what the scenario says, and would hide what the others delivered.
+    by = _carriers(_rows(results, cells), metric).groupby("cell")
     means = by["bytes"].sum() / by["run"].nunique()
     return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
 
@@ -366,6 +379,69 @@ def _arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return "".join(f"{sentence}. " for sentence in told).rstrip()
 
 
+def _paused(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that rest between their requests."""
+    base, only = parts(metric)
+    if base not in RATES:
+        return ""
+    for cell in cells:
+        flows = cell.scenario.get("flow")
+        for n, flow in enumerate(flows if isinstance(flows, list) else [], 1):
+            if not isinstance(flow, dict) or flow.get("app") not in ASKING:
+                continue
+            # Copies shift the numbers of what is behind them.
+            mine = only in (None, n) or len(flows) == 1 or any("copies" in f for f in flows)
+            if mine and str(flow.get("pause", "0")).strip("0.") not in ("", "s", "ms", "us"):
+                return (
+                    "Of flows that pause between what they fetch a rate is by the whole time, "
+                    "pauses included: see `delay`."
+                )
+    return ""
+
+
+def _alone(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Shares where there is nothing to share, or nobody to share it with."""
+    if parts(metric)[0] not in ("jain", "weakest", "unfairness"):
+        return ""
+    by = _carriers(_rows(results, cells), metric).groupby(["cell", "run"])
+    runs = by.agg(count=("flow", "size"), octets=("bytes", "sum"))
+    single, nothing = int((runs["count"] == 1).sum()), int((runs["octets"] == 0).sum())
+    told = []
+    if single:
+        told.append(
+            f"In {single} of {len(runs)} runs there is one flow alone, which has no share of "
+            "anything: that it is fair says nothing, and there is neither colour nor bold."
+        )
+    if nothing:
+        told.append(
+            f"In {nothing} of {len(runs)} runs nobody got anything: they have no value here."
+        )
+    return " ".join(told)
+
+
+def _single(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    return "one flow alone" in _alone(results, cells, metric)
+
+
+def _classes(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That percentiles are of classes."""
+    if not parts(metric)[0].startswith("rtt_p"):
+        return ""
+    return (
+        "Round-trip times are counted in classes: percentiles are true to within 1/16 "
+        f"({CLASS:.2%}), of which intervals know nothing. Cells that are less apart have neither "
+        "colour nor bold."
+    )
+
+
+def _same_class(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether the two least of some cells may be of one class."""
+    if not parts(metric)[0].startswith("rtt_p"):
+        return False
+    known = sorted(v for c in cells if (v := results.sample(metric, c.labels).mean()) > 0)
+    return len(known) > 1 and bool(known[1] < known[0] * (1 + CLASS))
+
+
 def _selected(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether cells of a row lost so differently that their delays are not of the same."""
     if not of_datagrams(metric):
@@ -379,7 +455,12 @@ def _selected(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     return False
 
 
-UNLIKE: tuple[Callable[[Results, Sequence[Cell], str], object], ...] = (_passing, _selected)
+UNLIKE: tuple[Callable[[Results, Sequence[Cell], str], object], ...] = (
+    _passing,
+    _selected,
+    _single,
+    _same_class,
+)
 """What takes colour and bold from a comparison of some cells."""
 
 SAID = (
@@ -394,5 +475,8 @@ SAID = (
     _counted,
     _passing,
     _arrived,
+    _paused,
+    _alone,
+    _classes,
 )
 """What there is to say, each of a metric in some cells."""
