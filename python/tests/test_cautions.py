@@ -285,6 +285,7 @@ def test_delays_of_what_arrived_are_not_of_what_was_lost(tmp_path: Path) -> None
     assert report.best_of(unlike, "one_way_p95") == set()
     assert unlike.compare("one_way_p95")["uneven"].all()
     assert said(unlike, "srtt") == ""
+    assert "Counts per run" not in said(unlike, "one_way_p95"), "that is of what counts events"
     silent = {**probe(1_000, 0.01), "under_load": {"samples": 0}}
     flows = {"tcp-reno": [load, probe(90_000, 0.18)], "tcp-newreno": [load, silent]}
     nothing = made(tmp_path / "none", flows, PLAN.replace('"aggregate"', '"aggregate", "srtt"'))

@@ -334,7 +334,8 @@ def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Counts of runs that delivered differently."""
     names = {c.name for c in cells}
     groups = [[c for c in row if c.name in names] for row in results.plan.groups()]
-    found = [_delivered(results, g, metric) for g in groups if uneven(results, g, metric)]
+    pairs = [_delivered(results, group, metric) for group in groups]
+    found = [(least, most) for least, most in pairs if most > EVEN * least]
     if not found:
         return ""
     least, most = max(found, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
@@ -385,9 +386,10 @@ def _paused(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if base not in RATES:
         return ""
     for cell in cells:
-        flows = cell.scenario.get("flow")
-        for n, flow in enumerate(flows if isinstance(flows, list) else [], 1):
-            if not isinstance(flow, dict) or flow.get("app") not in ASKING:
+        listed = cell.scenario.get("flow")
+        flows = [f for f in listed if isinstance(f, dict)] if isinstance(listed, list) else []
+        for n, flow in enumerate(flows, 1):
+            if flow.get("app") not in ASKING:
                 continue
             # Copies shift the numbers of what is behind them.
             mine = only in (None, n) or len(flows) == 1 or any("copies" in f for f in flows)
