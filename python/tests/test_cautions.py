@@ -13,6 +13,7 @@ import wifu
 from wifu import cautions, report
 from wifu import plan as plans
 from wifu.campaign import Summary
+from wifu.errors import PlanError
 from wifu.screen import screen, tell
 
 PLAN = """
@@ -178,6 +179,22 @@ def test_flows_that_end_inside_the_window_are_told(tmp_path: Path) -> None:
     assert "16 were not there at all, and their runs have no value" in said(gone, "goodput")
 
 
+def test_windows_that_were_not_simulated_are_told(tmp_path: Path) -> None:
+    text = 'measure = { mode = "window", from = "1s", to = "81s" }\n' + PLAN
+
+    def series(run: int) -> dict[str, bytes]:
+        return {f"flow.{n}.delivered": pairs([1.0, 2.0], [1e5, 2e5 + run]) for n in (1, 2)}
+
+    flows = both(4.0, 8.0, finished=False)
+    flows["tcp-reno"] = both(4.0, 8.0)["tcp-reno"]
+    found = made(tmp_path, flows, text, series)
+    words = "8 of 16 runs ended before 90% of the window 1 s to 81 s was over"
+    assert words in said(found, "goodput")
+    assert found.runs["starved_share"].isna().sum() == 8, "not known is not starved, nor fed"
+    with pytest.raises(PlanError, match="the window ends at 81 s, and runs at 60 s at the latest"):
+        plans.parse(text.replace("[scenario]", '[scenario]\nstop.time = "60s"'))
+
+
 def test_datagrams_that_are_left_out_are_told(tmp_path: Path) -> None:
     flows: list[dict[str, Any]] = [
         {"last_byte_s": 4.0},
@@ -218,3 +235,128 @@ def test_counts_of_who_delivers_less_are_no_better(tmp_path: Path) -> None:
         text = report._ratios(results, results.compare("timeouts"), "timeouts")
         colours[results] = text.count("class='up'"), text.count("class='same'")
     assert list(colours.values()) == [(1, 0), (0, 1)]
+
+
+def test_files_that_end_inside_steady_state_are_not_compared(tmp_path: Path) -> None:
+    """What is done sooner has its bytes by the same time, and a longer start left out."""
+    ends = [1.0, 2.0, 60.0]
+    batches = {"batches": [500_000, 250_000, 250_000]}
+    through = {**batches, "last_byte_s": 60.0, "finished": False}
+    slower = {**through, "batches": [300_000, 150_000, 150_000]}
+
+    def found(name: str, **more: Any) -> wifu.Results:
+        flows = {"tcp-reno": [through] * 2, "tcp-newreno": [{**slower, **more}, slower]}
+        return made(tmp_path / name, flows, STEADY, batches_end_s=ends)
+
+    plain = found("plain")
+    assert said(plain, "goodput") == "" and report.best_of(plain, "goodput") == {"tcp-reno"}
+    for name, more in (
+        ("ended", {"finished": True, "last_byte_s": 9.0}),
+        ("late", {"start_s": 30.0}),
+    ):
+        cut = found(name, **more)
+        words = "8 of 32 flows were there for a part of the batches only"
+        for metric in ("goodput", "goodput@1", "jain"):
+            assert words.replace("32", "16" if "@" in metric else "32") in said(cut, metric)
+            assert report.best_of(cut, metric) == set()
+            assert cut.compare(metric)["uneven"].all()
+        assert "a part of the batches" not in said(cut, "aggregate") + said(cut, "goodput@2")
+
+
+def test_delays_of_what_arrived_are_not_of_what_was_lost(tmp_path: Path) -> None:
+    load = {"last_byte_s": 60.0, "finished": False}
+
+    def probe(octets: int, delay: float) -> dict[str, Any]:
+        told = dict.fromkeys(("p50_s", "p95_s", "p99_s"), delay) | {"samples": octets // 72}
+        return {"protocol": "udp", "bytes": octets, "sent_bytes": 100_000, "start_s": 1.0,
+                "last_byte_s": 59.9, "finished": False,
+                **({"one_way": told, "under_load": told} if octets else {})}  # fmt: skip
+
+    def found(name: str, octets: int) -> wifu.Results:
+        text = PLAN.replace('"aggregate"', '"aggregate", "one_way_p95"')
+        one, two = probe(90_000, 0.18), probe(octets, 0.01)
+        return made(tmp_path / name, {"tcp-reno": [load, one], "tcp-newreno": [load, two]}, text)
+
+    like, unlike = found("like", 88_000), found("unlike", 2_000)
+    assert "Of the datagrams 5.5% to 7.5% were lost" in said(like, "one_way_p95")
+    assert report.best_of(like, "one_way_p95") == {"tcp-newreno"}
+    assert "neither colour nor bold" not in said(like, "one_way_p95")
+    assert "neither colour nor bold" in said(unlike, "one_way_p95")
+    assert report.best_of(unlike, "one_way_p95") == set()
+    assert unlike.compare("one_way_p95")["uneven"].all()
+    assert said(unlike, "srtt") == ""
+    assert "Counts per run" not in said(unlike, "one_way_p95"), "that is of what counts events"
+    silent = {**probe(1_000, 0.01), "under_load": {"samples": 0}}
+    flows = {"tcp-reno": [load, probe(90_000, 0.18)], "tcp-newreno": [load, silent]}
+    nothing = made(tmp_path / "none", flows, PLAN.replace('"aggregate"', '"aggregate", "srtt"'))
+    words = "In 8 of 16 runs no datagram arrived under load that was sent under it"
+    assert words in said(nothing, "one_way_p95")
+    assert nothing.runs["one_way_p95_s"].isna().sum() == 8
+
+
+def test_flows_that_had_not_started_or_came_at_once_are_told(tmp_path: Path) -> None:
+    late = {"start_s": 60.0, "bytes": -1000, "finished": False, "first_byte_s": None}
+    flows: dict[str, list[dict[str, Any]]] = {
+        "tcp-reno": [{"last_byte_s": 9.0}, {**late, "last_byte_s": None}]
+    }
+    flows["tcp-newreno"] = both(9.0, 9.0)["tcp-reno"]
+    found = made(tmp_path / "late", flows)
+    words = "1 of 32 flows had not started when their run ended (at 60 s): they have no value"
+    assert words in said(found, "goodput") and words in said(found, "starved")
+    text = 'measure = "receiver"\n' + PLAN
+    once = made(tmp_path / "once", {**flows, "tcp-reno": both(9.0, 0.1)["tcp-reno"]}, text)
+    assert "16 of 32 flows had all of their bytes at one instant" not in said(once, "goodput")
+    assert "8 of 32 flows had all of their bytes at one instant" in said(once, "goodput")
+
+
+def test_a_load_of_datagrams_does_not_hide_who_delivered_less(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"aggregate", "timeouts", "loss", "finished"')
+    load = {"last_byte_s": 60.0, "protocol": "udp", "bytes": 50_000_000}
+    few = {"last_byte_s": 8.0, "bytes": 10_000, "timeouts": 10}
+    many = {"last_byte_s": 8.0, "timeouts": 30}
+    found = made(tmp_path, {"tcp-reno": [many, load], "tcp-newreno": [few, load]}, text)
+    assert report.best_of(found, "timeouts") == set()
+    assert "delivered from 0.0145 to 1 MB" in said(found, "timeouts")
+    for metric in ("loss", "finished"):
+        assert "Of all flows, datagrams (flow 2) too" in said(found, metric)
+    assert "flow 2" not in said(found, "loss@1")
+
+
+def test_pauses_are_told_beside_rates(tmp_path: Path) -> None:
+    text = PLAN.replace('app = "file"\nbytes = "1M"', 'app = "http"\ncount = 5\npause = "{pause}"')
+    for pause, there in (("3s", True), ("0s", False)):
+        found = made(tmp_path / pause, both(9.0, 9.0), text.replace("{pause}", pause))
+        for metric in ("goodput", "aggregate", "goodput@1"):
+            assert (
+                "by the whole time, pauses included: see `delay`" in said(found, metric)
+            ) == there
+        assert "pauses" not in said(found, "srtt")
+
+
+def test_shares_of_one_flow_and_of_nothing_are_told(tmp_path: Path) -> None:
+    one, none = {"last_byte_s": 9.0}, {"bytes": -1000, "last_byte_s": None, "finished": False}
+    other = {"last_byte_s": 5.0}
+    found = made(tmp_path, {"tcp-reno": [one, other], "tcp-newreno": [none]})
+    for metric in ("jain", "weakest", "unfairness"):
+        told = said(found, metric)
+        assert "In 8 of 16 runs there is one flow alone, which has no share" in told
+        assert "In 1 of 16 runs nobody got anything: they have no value here" in told
+        assert report.best_of(found, metric) == set()
+    assert "alone" not in said(found, "lowest") and "nobody" not in said(found, "aggregate")
+
+
+def test_percentiles_of_classes_are_not_told_apart_within_one(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"aggregate", "rtt_p95"')
+
+    def found(name: str, rtt: float) -> wifu.Results:
+        sides = [
+            [{"last_byte_s": 9.0, "rtt": {f"p{share}_s": at for share in (50, 95, 99)}}] * 2
+            for at in (0.1, rtt)
+        ]
+        return made(tmp_path / name, {"tcp-reno": sides[0], "tcp-newreno": sides[1]}, text)
+
+    near, far = found("near", 0.105), found("far", 0.12)
+    assert report.best_of(near, "rtt_p95") == set() and near.compare("rtt_p95")["uneven"].all()
+    assert report.best_of(far, "rtt_p95") == {"tcp-reno"}
+    assert "within 1/16 (6.25%)" in said(near, "rtt_p95")
+    assert "uneven" not in far.compare("rtt_p95") and said(near, "srtt") == ""

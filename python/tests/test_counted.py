@@ -141,3 +141,22 @@ def test_datagrams_after_the_load_say_nothing_of_it() -> None:
     # Nothing but datagrams: all of them.
     alone = {"flows": [before], "sim_seconds": 60.0}
     assert run_row(alone, Measure())["one_way_p95"] == 0.01
+
+
+def test_probes_of_which_nothing_arrived_under_load_have_no_delay() -> None:
+    """That before the load is not theirs."""
+    idle = {"p50_s": 0.01, "p95_s": 0.01, "p99_s": 0.01, "samples": 40}
+    load = {"id": 1, "protocol": "tcp-sack", "bytes": 10, "start_s": 5.0, "last_byte_s": 15.0}
+    before: dict[str, Any] = {
+        "id": 2, "protocol": "udp", "bytes": 10, "start_s": 0.0, "last_byte_s": 4.0,
+        "one_way": idle, "until_s": 4.0, "under_load": {"samples": 0},
+    }  # fmt: skip
+    lost = {"id": 3, "protocol": "udp", "bytes": 0, "start_s": 6.0, "until_s": 15.0}
+    through = {**before, "until_s": 15.0, "last_byte_s": 4.9}
+    last = {**through, "last_byte_s": 5.001}
+    for flows in ([load, before, lost], [load, through], [load, last]):
+        row = run_row({"flows": flows, "sim_seconds": 15.0}, Measure())
+        assert np.isnan(row["one_way_p95"]) and np.isnan(row["latency_added"])
+    # One that was over as the load began met none.
+    edge = {**before, "until_s": 5.001, "last_byte_s": 5.001}
+    assert run_row({"flows": [load, edge], "sim_seconds": 15.0}, Measure())["one_way_p95"] == 0.01

@@ -33,6 +33,7 @@ def test_a_starved_flow_counts_as_one_octet_a_second() -> None:
     # 16 of 32 starved and the rest near 100 kb/s: about zero.
     assert abs(metrics.log_utility([0.0] * 16 + [100e3] * 16)) < 2.0
     assert metrics.starved_share([0.0, 999.0, 1000.0, 5e6]) == 0.5
+    assert np.isnan(metrics.starved_share([float("nan"), 5e6])), "what is not known is not fed"
 
 
 def test_jain_of_extremes() -> None:
@@ -169,6 +170,20 @@ def test_a_file_that_is_complete_inside_the_window_is_not_slower_for_it() -> Non
     assert np.isnan(metrics.run_row(told, window)["goodput"])
     assert metrics.run_row(told, window)["aggregate"] == 200.0
     assert window.words.startswith("bytes delivered inside 2 s to 6 s")
+
+
+def test_what_was_not_simulated_of_a_window_is_no_silence() -> None:
+    told = outcome(window_bytes=900, finished=False, start_s=0.0)
+    (one,) = told["flows"]
+    assert flow_goodput(told, one, Measure("window", start=1.0, end=10.0)) == 800.0
+    # The run took 10 s, so that 9 s of 9.5 s were there, and by these it is.
+    assert flow_goodput(told, one, Measure("window", start=1.0, end=10.5)) == 800.0
+    row = metrics.run_row(told, Measure("window", start=1.0, end=31.0))
+    for name in ("goodput", "aggregate", "sum_rates", "starved", "lowest", "jain", "utility"):
+        assert np.isnan(row[name]), name
+    # A file that was complete in a run that ended with it is known.
+    one |= {"finished": True, "last_byte_s": 10.0}
+    assert metrics.run_row(told, Measure("window", start=1.0, end=31.0))["goodput"] == 800.0
 
 
 def test_datagrams_beside_a_transfer_are_no_part_of_its_goodput() -> None:
@@ -348,3 +363,24 @@ def test_what_is_no_metric_of_a_flow_is_told(name: str, words: str) -> None:
     with pytest.raises(LabError) as told:
         metrics.metric_of(name)
     assert words in str(told.value)
+
+
+def test_a_flow_that_never_started_is_not_starved() -> None:
+    never = {"bytes": 0, "start_s": 10.0, "first_byte_s": None, "last_byte_s": None}
+    told = outcome()
+    told["flows"].append({**told["flows"][0], "id": 2, "finished": False, **never})
+    for mode in ("transfer", "receiver", "steady"):
+        row = metrics.run_row(told, Measure(mode), more=["goodput@1", "goodput@2"])
+        assert np.isnan(row["goodput@2"]) and row["goodput@1"] > 0, mode
+        assert np.isnan(row["starved"]) and np.isnan(row["goodput"])
+    assert metrics.run_row(told, Measure())["aggregate"] == 8000 / 9
+    # One that started and got nothing is.
+    told["flows"][1]["start_s"] = 9.0
+    assert metrics.run_row(told, Measure())["starved"] == 0.5
+
+
+def test_what_came_at_once_has_no_rate_at_the_receiver() -> None:
+    told = outcome(first_byte_s=3.0)
+    row = metrics.run_row(told, Measure("receiver"))
+    assert np.isnan(row["goodput"]) and np.isnan(row["starved"]) and np.isnan(row["aggregate"])
+    assert metrics.run_row(told, Measure())["goodput"] == 4000.0

@@ -1,12 +1,13 @@
 """Claims of published papers against what was measured.
 
-A check passes if its point estimate lies where it must; a HARD one also needs its one-sided 90 %
-bound there, and is OPEN without it, or with fewer than six runs of what is random. An estimate elsewhere is a FAIL,
-whatever its interval reaches: to PASS needs the estimate. SOFT is judged by the estimate alone,
-INFO is reported and not judged, HW means something only on real hardware. If both sides of a HARD
-comparison are the same number in every run, it is identical, which counts for nothing: there was
-nothing to compare. Results of another scenario that have a plan's name leave its claims OPEN, and
-so does a cell of which more than a tenth of the runs failed or was excluded.
+A check passes if its point estimate lies where it must; a HARD one also needs its one-sided 90
+% bound there, and is OPEN without it, or with fewer than six runs of what is random. An
+estimate elsewhere is a FAIL, whatever its interval reaches: to PASS needs the estimate. SOFT is
+judged by the estimate alone, INFO is reported and not judged, HW means something only on real
+hardware. If both sides of a HARD comparison are the same number in every run, it is identical,
+which counts for nothing: there was nothing to compare. Results of another scenario that have a
+plan's name leave its claims OPEN, and so does a cell of which more than a tenth of the runs
+failed or was excluded.
 """
 
 from __future__ import annotations

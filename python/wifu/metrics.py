@@ -19,13 +19,17 @@ from wifu.errors import LabError, MissingError, nearest
 from wifu.hops import hop_rows as hop_rows
 from wifu.hops import mean_passive, packet_loss
 from wifu.hops import passive_loss as passive_loss
-from wifu.underload import load_span, under_load
+from wifu.sliding import sliding as sliding
+from wifu.underload import added, load_span, silent, under_load
 
 Floats = NDArray[np.float64]
 Outcome = Mapping[str, Any]
 
 STARVED_BPS = 1000.0
 """A flow below 1 kb/s is starved."""
+
+SIMULATED = 0.9
+"""Of a flow that goes on there is a goodput in a window if so much of it was simulated at least."""
 
 STARVED_UTILITY_BPS = 8.0
 """What a starved flow counts in the log utility: one byte a second."""
@@ -97,38 +101,10 @@ def log_utility(rates_bps: ArrayLike) -> float:
 
 
 def starved_share(rates_bps: ArrayLike) -> float:
-    """Share of the flows below 1 kb/s."""
+    """Share of the flows below 1 kb/s; nan if the rate of one is not known."""
     x = np.asarray(rates_bps, dtype=float)
-    return float(np.mean(x < STARVED_BPS)) if x.size else float("nan")
-
-
-def sliding(
-    times: ArrayLike,
-    delivered: ArrayLike,
-    window: float,
-    step: float,
-    start: float = 0.0,
-    end: float | None = None,
-) -> tuple[Floats, Floats]:
-    """Rate in a sliding window: at each instant t what was delivered in (t - window, t], bit/s.
-
-    `delivered` is the count so far at `times`. Usual windows: 200 ms; 50 ms every 2 ms; 1 s every
-    100 ms.
-    """
-    t, total = np.asarray(times, dtype=float), np.asarray(delivered, dtype=float)
-    if end is None:
-        end = float(t[-1]) if t.size else start
-    count = max(0, int(np.floor((end - start) / step + 1e-9)))
-    at = np.asarray(start + step * np.arange(1, count + 1), dtype=np.float64)
-    # The smallest part of a step keeps rounding from losing an octet that falls on an edge.
-    slack = step * 1e-9
-    rate = (_so_far(t, total, at + slack) - _so_far(t, total, at - window + slack)) * 8.0 / window
-    return at, rate
-
-
-def _so_far(times: Floats, total: Floats, at: Floats) -> Floats:
-    index = np.searchsorted(times, at, side="right")
-    return np.asarray(np.concatenate(([0.0], total))[index], dtype=np.float64)
+    known = x.size and not np.isnan(x).any()
+    return float(np.mean(x < STARVED_BPS)) if known else float("nan")
 
 
 def kept_batches(
@@ -153,32 +129,53 @@ def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1
 
 def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
     """Goodput of one flow, bit/s, as the plan measures it. 0 for a flow that delivered nothing; nan
-    for one that had finished before the window.
+    for one that had finished before the window, or had not started when the run ended, and of a
+    receiver that got all at one instant.
     """
     octets = float(flow.get("bytes") or 0)
+    if not octets and unstarted(flow.get("start_s") or 0.0, outcome.get("sim_seconds") or 0.0):
+        return float("nan")
     if measure.mode == "steady":
         return _steady(outcome, flow, measure.discard)
     if measure.mode == "window":
-        begin, over = window_part(flow, measure)
+        begin, over = window_part(outcome, flow, measure)
         if over > begin:
             return float(flow["window_bytes"]) * 8.0 / (over - begin)
-        return float("nan") if over <= measure.start else 0.0
+        # Also where it is not known until when it was there.
+        return 0.0 if over > measure.start else float("nan")
     start = flow.get("start_s") or 0.0
     if measure.mode == "receiver":
         start = flow.get("first_byte_s")
     end = _end(outcome, flow)
+    if octets and start is not None and end == start and measure.mode == "receiver":
+        return float("nan")
     if octets == 0 or start is None or end is None or end <= start:
         return 0.0
     return octets * 8.0 / float(end - start)
 
 
-def window_part(flow: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
+def unstarted(start_s: ArrayLike, sim_seconds: ArrayLike) -> Any:
+    """Whether flows of which nothing arrived were to start no sooner than their run ended."""
+    start, end = (np.asarray(at, dtype=float) for at in (start_s, sim_seconds))
+    return (start >= end) & (end > 0)
+
+
+def window_part(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> tuple[float, float]:
     """The part of the window in which a flow was there: after its end it carries nothing, and a
-    file that is complete early is not slower for it.
+    file that is complete early is not slower for it. Nan if the run ended too early to tell.
     """
     begin = max(measure.start, float(flow.get("start_s") or 0.0))
     over = flow.get("last_byte_s") if flow.get("finished") else None
-    return begin, measure.end if over is None else min(measure.end, float(over))
+    if over is not None:
+        return begin, min(measure.end, float(over))
+    end = min(measure.end, float(outcome["sim_seconds"]))
+    return begin, float("nan") if cut_short(end, measure) else end
+
+
+def cut_short(sim_seconds: ArrayLike, measure: Measure) -> Any:
+    """Whether a run ended before enough of the window was over (`SIMULATED`)."""
+    wanted = measure.start + SIMULATED * (measure.end - measure.start)
+    return np.asarray(sim_seconds, dtype=float) < wanted - 1e-9
 
 
 def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measure) -> float:
@@ -191,7 +188,9 @@ def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measu
     if measure.mode == "steady":
         return sum(flow_goodput(outcome, flow, measure) for flow in flows)
     if measure.mode == "window":
-        parts = [window_part(flow, measure) for flow in flows]
+        parts = [window_part(outcome, flow, measure) for flow in flows]
+        if np.isnan([end for _, end in parts]).any():
+            return float("nan")
         there = max(end for _, end in parts) - min(begin for begin, _ in parts)
         octets = sum(float(flow["window_bytes"]) for flow in flows)
         return octets * 8.0 / there if there > 0 else float("nan")
@@ -202,6 +201,8 @@ def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measu
     # What tells no start began with the run.
     begin = min(starts) if len(starts) == len(flows) or measure.mode == "receiver" else 0.0
     span = max(ends, default=0.0) - begin
+    if octets and span == 0 and measure.mode == "receiver":
+        return float("nan")
     return octets * 8.0 / span if octets and span > 0 else 0.0
 
 
@@ -280,25 +281,14 @@ def _flows_sum(key: str) -> Callable[[Outcome, Floats], float]:
     return compute
 
 
-def _added(outcome: Outcome, rates: Floats) -> float:
-    """How much later 95 % of the datagrams are under load than half of them without, on the mean of
-    the flows of datagrams: those that are there under load, and those that are over before.
-    """
-    begin, end = load_span(outcome)
-    told = [f for f in outcome["flows"] if f.get("one_way")]
-    idle = [f["one_way"]["p50_s"] for f in told if (f.get("last_byte_s") or end) <= begin]
-    under = [found for f in told if (found := under_load(outcome, f)) is not None]
-    load = [found.get("p95_s", np.nan) for found in under]
-    return float(np.mean(load) - np.mean(idle)) if idle and load else float("nan")
-
-
 def _one_way(which: str) -> Callable[[Outcome, Floats], float]:
     """Mean over the flows of datagrams that met load, of what was sent under it; without any load
     over all of them. What a flow alone has that met none is its own.
     """
 
     def compute(outcome: Outcome, rates: Floats) -> float:
-        told = [f for f in outcome["flows"] if f.get("one_way")]
+        span = load_span(outcome)
+        told = [f for f in outcome["flows"] if f.get("one_way") or silent(outcome, f, span)]
         load = [found for f in told if (found := under_load(outcome, f)) is not None]
         known = [p.get(which, np.nan) for p in load or (f["one_way"] for f in told)]
         return float(np.mean(known)) if known else float("nan")
@@ -391,7 +381,7 @@ RUN_METRICS: dict[str, Metric] = {
         for share in (50, 95, 99)
     },
     "latency_added": Metric(
-        "one-way delay added by load", "ms", 1e-3, "less", _added, least=float("-inf")
+        "one-way delay added by load", "ms", 1e-3, "less", added, least=float("-inf")
     ),
     "retransmissions": Metric(
         "segments retransmitted", "per run", 1.0, "less", _flows_sum("retransmissions")
@@ -535,7 +525,7 @@ def flow_row(
         "flow_hops": flow.get("hops"),
         "goodput_bps": rate,
         "bytes": flow.get("bytes"),
-        "starved": bool(rate < STARVED_BPS),
+        "starved": None if rate != rate else bool(rate < STARVED_BPS),
         "delay_s": float(np.mean(delays)) if delays else None,
         "requests": len(flow.get("requests") or []),
         "requests_cut": under_way,

@@ -32,7 +32,7 @@ from wifu.runner import check_mesh
 from wifu.stacks import stacks
 from wifu.tables import Tables, Until, labels_in
 from wifu.toml import laid_over, loads, locate
-from wifu.values import Value, used
+from wifu.values import Value, seconds, used
 from wifu.variants import SUBSTRATES, changed, instead, settings_of
 
 MOST_RUNS = 1_000_000
@@ -268,7 +268,24 @@ def parse(
                 # It is on the command line, and on no line of the plan.
                 raise PlanError(f"{e.message} (given as {override})", e.key) from None
         raise
+    if not resolved and (why := _beyond(plan)):
+        raise PlanError(why, "measure", path, locate(text, "measure"))
     return replace(plan, overrides=tuple(overrides))
+
+
+def _beyond(plan: Plan) -> str:
+    """Why the window that goodput is of cannot be: it reaches beyond the end of all runs."""
+    if plan.measure.mode != "window":
+        return ""
+    for cell in plan.cells:
+        stop = cell.scenario.get("stop")
+        last = stop.get("time") if isinstance(stop, dict) else None
+        if last is not None and seconds(last) < plan.measure.end:
+            return (
+                f"the window ends at {plan.measure.end:g} s, and runs at {seconds(last):g} s at "
+                "the latest (scenario.stop.time): take a window inside"
+            )
+    return ""
 
 
 QUICK = "quick=true"

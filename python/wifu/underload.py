@@ -50,11 +50,27 @@ def met(flow: Mapping[str, Any], span: tuple[float, float], end: float) -> bool:
     return start < span[1] and last > span[0]
 
 
+def silent(outcome: Outcome, flow: Mapping[str, Any], span: tuple[float, float]) -> bool:
+    """Whether a flow sent datagrams under load, for longer than a moment, and none arrived."""
+    if flow.get("protocol") != "udp":
+        return False
+    start, last = float(flow.get("start_s") or 0.0), flow.get("last_byte_s")
+    until = float(flow.get("until_s") or last or outcome["sim_seconds"])
+    inside = min(until, span[1]) - max(start, span[0])
+    if not inside > OUTSIDE * (until - start):
+        return False
+    known = flow.get("under_load")
+    return not flow.get("bytes") or (known is not None and not known["samples"])
+
+
 def under_load(outcome: Outcome, flow: Mapping[str, Any]) -> Mapping[str, float] | None:
     """Percentiles of the delays of a flow's datagrams under load; none if it met none. Empty where
-    that is not known: it was there without load as well, and nobody wrote down each delay.
+    they are not known: nothing arrived under load, or it was there without load as well, and
+    nobody wrote down each delay.
     """
     span = load_span(outcome)
+    if silent(outcome, flow, span):
+        return {}
     if not met(flow, span, float(outcome["sim_seconds"])):
         return None
     if (known := flow.get("under_load")) is not None:
@@ -64,3 +80,19 @@ def under_load(outcome: Outcome, flow: Mapping[str, Any]) -> Mapping[str, float]
     outside = max(0.0, span[0] - start) + max(0.0, last - span[1])
     whole: Mapping[str, float] = flow["one_way"]
     return whole if outside <= OUTSIDE * (last - start) else {}
+
+
+def added(outcome: Outcome, _rates: object) -> float:
+    """How much later 95 % of the datagrams are under load than half of them without, on the mean of
+    the flows of datagrams: those that are there under load, and those that are over before.
+    """
+    begin, end = load_span(outcome)
+    told = [f for f in outcome["flows"] if f.get("one_way") or silent(outcome, f, (begin, end))]
+    idle = [
+        f["one_way"]["p50_s"]
+        for f in told
+        if f.get("one_way") and (f.get("last_byte_s") or end) <= begin
+    ]
+    under = [found for f in told if (found := under_load(outcome, f)) is not None]
+    load = [found.get("p95_s", np.nan) for found in under]
+    return float(np.mean(load) - np.mean(idle)) if idle and load else float("nan")
