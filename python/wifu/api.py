@@ -190,9 +190,12 @@ class Results:
         """Cells with these labels; a value may be a list of labels."""
         chosen = list(self.plan.cells)
         for name, wanted in (where or {}).items():
-            labels = {str(v) for v in (wanted if isinstance(wanted, list) else [wanted])}
             axis = self.plan.axis(name)
             known = {str(v.label) for v in axis.levels}
+            values = wanted if isinstance(wanted, list) else [wanted]
+            # Beside fractions a table has whole numbers as 1.0.
+            whole = [f"{v:g}" if isinstance(v, float) else str(v) for v in values]
+            labels = {str(v) if str(v) in known else w for v, w in zip(values, whole, strict=True)}
             for label in labels - known:
                 raise LabError(f"axis {name} has no {label}; {nearest(label, known)}")
             chosen = [c for c in chosen if str(c.labels[name]) in labels]
