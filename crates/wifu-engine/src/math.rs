@@ -43,6 +43,31 @@ pub fn log10(x: f64) -> f64 {
     f64::from(exponent) * LOG10_2 + 2.0 * sum / LN_10
 }
 
+/// The exponential function, to within a few units in the last place.
+pub fn exp(x: f64) -> f64 {
+    if !(-700.0..=709.0).contains(&x) {
+        return match x {
+            x if x > 709.0 => f64::INFINITY,
+            x if x < -700.0 => 0.0,
+            x => x,
+        };
+    }
+    let halvings = (x / core::f64::consts::LN_2).round();
+    // What is left is at most 0.35, whose series has no more than these digits.
+    let rest = x - halvings * LN_2_HIGH - halvings * LN_2_LOW;
+    let (mut power, mut sum, mut n) = (1.0, 1.0, 0.0);
+    while n < 16.0 {
+        n += 1.0;
+        power *= rest / n;
+        sum += power;
+    }
+    sum * f64::from_bits(((halvings as i64 + 1023) as u64) << 52)
+}
+
+/// The natural logarithm of 2 in two parts, of which multiples of the first are exact.
+const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
+const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+
 const LOG10_2: f64 = core::f64::consts::LOG10_2;
 const LN_10: f64 = core::f64::consts::LN_10;
 const TWO_64: f64 = 18_446_744_073_709_551_616.0;
@@ -81,5 +106,23 @@ mod tests {
         assert_eq!((log10(1.0), log10(0.0)), (0.0, f64::NEG_INFINITY));
         assert!(log10(-1.0).is_nan() && log10(f64::NAN).is_nan());
         assert_eq!(log10(f64::INFINITY), f64::INFINITY);
+    }
+
+    #[test]
+    fn exponentials_are_exact_to_the_last_digits() {
+        for (x, e) in [
+            (1.0, core::f64::consts::E),
+            (-1.0, 0.367_879_441_171_442_33),
+            (0.1, 1.105_170_918_075_647_7),
+            (-0.3, 0.740_818_220_681_717_9),
+            (20.0, 485_165_195.409_790_3),
+            (-50.0, 1.928_749_847_963_917_8e-22),
+            (700.0, 1.014_232_054_735_004_5e304),
+        ] {
+            assert!((exp(x) / e - 1.0).abs() < 2e-15, "{x}: {}", exp(x));
+        }
+        assert_eq!((exp(0.0), exp(f64::NEG_INFINITY)), (1.0, 0.0));
+        assert_eq!(exp(f64::INFINITY), f64::INFINITY);
+        assert!(exp(f64::NAN).is_nan());
     }
 }

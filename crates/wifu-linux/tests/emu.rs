@@ -141,8 +141,8 @@ fn how_busy_the_medium_is_stands_in_a_file_until_it_is_quiet() {
     within("nothing is sent", &|s| s == 0.0);
 }
 
-/// How many frames of a hundred questions and answers, and what else kernels sent, entered the model
-/// with a delivery.
+/// How many frames of a hundred questions and answers, and what else kernels sent, entered the
+/// model with a delivery.
 fn answered_at_once(patience: Span) -> u64 {
     let config = Config {
         patience,

@@ -129,8 +129,8 @@ fn the_time_of_a_hop_is_that_of_the_standard() {
 }
 
 /// In TAP-16 a node four hops ahead disturbs no more (Behaviour 12: H_cs is 3, and one hop beyond
-/// it a packet is out of interference): over paths that long or longer the interval is that of four to
-/// five packets' times, over one and two hops as much less.
+/// it a packet is out of interference): over paths that long or longer the interval is that of four
+/// to five packets' times, over one and two hops as much less.
 #[test]
 fn hops_that_interfere_are_learned() {
     let of = |hops| {

@@ -434,7 +434,7 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
             Ok((b, unnoticed, without)) => {
                 let id = format!("{:08x}", b.id);
                 if !args.json {
-                    let notes = notes(&b, unnoticed.as_deref());
+                    let notes = notes(&b, unnoticed.as_deref(), args.substrate.is_none());
                     println!("{name}: ok, id {id}{notes}");
                     for said in &without {
                         println!("  {said}");
@@ -469,11 +469,11 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
     })
 }
 
-/// What goes behind the words that a composition is well.
-fn notes(b: &Blueprint, unnoticed: Option<&str>) -> String {
+/// What goes behind the words that a composition is well; `anywhere`: nobody said on what substrate.
+fn notes(b: &Blueprint, unnoticed: Option<&str>, anywhere: bool) -> String {
     let notes = unused(b).into_iter().chain(unnoticed.map(str::to_string));
     notes
-        .chain(foreign(b.number))
+        .chain(foreign(b.number).filter(|_| anywhere))
         .map(|note| format!("; {note}"))
         .collect()
 }

@@ -152,8 +152,8 @@ pub struct Status {
     pub pressure: Option<f64>,
     /// Frames that kernels sent.
     pub sent: u64,
-    /// Those of them that a kernel sent while it was handed another one, or a program while that was
-    /// waited for: they entered the model at the time of that delivery.
+    /// Those of them that a kernel sent while it was handed another one, or a program while that
+    /// was waited for: they entered the model at the time of that delivery.
     pub at_once: u64,
     /// Frames to addresses that no node has, dropped.
     pub unknown: u64,

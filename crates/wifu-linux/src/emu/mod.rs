@@ -77,8 +77,8 @@ pub struct Config {
     pub dilation: f64,
     /// Never sleep: less late, and a whole processor gone.
     pub spin: bool,
-    /// So long, by the clock on the wall, the model waits for what programs answer to what their hosts
-    /// were handed; it then enters at the time of that delivery. 0: it enters when it comes.
+    /// So long, by the clock on the wall, the model waits for what programs answer to what their
+    /// hosts were handed; it then enters at the time of that delivery. 0: it enters when it comes.
     pub patience: Span,
     /// Which kernels are shown frames for others.
     pub overhear: Overhear,

@@ -12,16 +12,17 @@
 //!
 //! Hears `opened`, `route`, `sent`, `status` and what is overheard; says nothing; writes `rate`;
 //! gates data in turn by time. How much round trips vary does not matter, so that none that spans
-//! a timeout holds a sender back. Source: the idea of pacing by the time until a packet is out of interference
-//! is that of S. M. ElRakabawy and C. Lindemann, "A Practical Adaptive Pacing Scheme for TCP in
-//! Multihop Wireless Networks", 2011; the estimator is WiFu's own. Where the driver reports
-//! nothing, it does not pace. Estimates of a hop are in `learned/hop.rs`.
+//! a timeout holds a sender back. Source: the idea of pacing by the time until a packet is out of
+//! interference is that of S. M. ElRakabawy and C. Lindemann, "A Practical Adaptive Pacing Scheme
+//! for TCP in Multihop Wireless Networks", 2011; the estimator is WiFu's own. Where the driver
+//! reports nothing, it does not pace. Estimates of a hop are in `learned/hop.rs`.
 
 mod hop;
 
 use hop::{Hop, Passed};
 use wifu_engine::board::RateFacts;
 use wifu_engine::kit::{Pace, UNKNOWN};
+use wifu_engine::math::exp;
 use wifu_engine::signal::{Sent, Status};
 use wifu_engine::{
     Board, Component, Cx, Descriptor, Fact, Facts, Limit, ParamSpec, Params, Permit, Preference,
@@ -73,6 +74,11 @@ pub static LEARNED: Descriptor = Descriptor {
             fact: Fact::RouteHops,
             param: None,
             then: "it begins with the hops that TTLs tell",
+        },
+        Preference {
+            fact: Fact::NextHop,
+            param: None,
+            then: "it judges by its own hop alone, and another way is none to it",
         },
     ],
     hears: &[
@@ -256,7 +262,7 @@ impl Learned {
     fn learn(&mut self, beyond: f64, in_time: bool, share: f64) {
         let over = beyond.min(LOUDEST) - self.excess;
         if over > 0.0 || in_time {
-            let hops = self.hops * (self.gain * share * over).exp();
+            let hops = self.hops * exp(self.gain * share * over);
             self.hops = hops.clamp(1.0, self.most);
         }
     }
