@@ -141,8 +141,8 @@ pub struct Args {
     #[arg(long)]
     spin: bool,
     /// So long the radio waits for what programs answer to what their hosts receive, which then
-    /// leaves as if they took no time; 0s: their answers leave when they come
-    #[arg(long, value_name = "TIME", default_value = "300us", value_parser = span)]
+    /// leaves as if they took no time (300us is enough); 0s: their answers leave when they come
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = span)]
     patience: Span,
     /// Instead of asking for commands: pingall, iperf, or pingall+iperf
     #[arg(long, value_name = "TESTS", value_delimiter = '+')]

@@ -5,7 +5,7 @@
 //! read from a TAP enters the model, and when a frame that the model delivered is written to a TAP.
 //! What a kernel sends while it is handed a frame (a packet that it forwards, an acknowledgement)
 //! enters at the time of that delivery, whatever the clock says; and so does what a program on its
-//! host sends a moment after it, for which the model waits.
+//! host sends a moment after it, if the model is to wait for that.
 
 use super::air::Air;
 use super::clock::Clock;
