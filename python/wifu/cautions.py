@@ -75,6 +75,9 @@ def _rows(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
     """The flows of the runs that count, each with how long its run took."""
     rows = results.flows
     rows = rows[(rows["status"] == "ok") & rows["cell"].isin([c.name for c in cells])]
+    if "bytes" in (axis.name for axis in results.plan.axes):
+        # Its levels stand where what flows delivered would, of which nothing is known then.
+        rows = rows.assign(bytes=np.nan)
     return rows.merge(results.runs[["cell", "run", "sim_seconds"]], on=["cell", "run"], how="left")
 
 

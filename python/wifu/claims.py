@@ -332,7 +332,7 @@ def _unfinished(check: Check, results: Results) -> str:
 
 def _cells(given: Mapping[str, Any], results: Results) -> list[Cell]:
     """The cells that a check looks at."""
-    along = {given["axis"]: list(given["levels"])} if given["kind"] == "along" else {}
+    along = {given["axis"]: list(given["levels"])} if given.get("kind") == "along" else {}
     sides = [{**along, **given[k]} for k in ("of", "over") if k in given]
     return list({c.name: c for where in sides for c in results.cells(where)}.values())
 
