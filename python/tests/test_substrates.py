@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import wifu
 from wifu import (
+    claimed,
     cli,
     diverge,
     emulated,
@@ -529,6 +530,8 @@ def test_claims_have_a_column_for_each_substrate(
         ],
     }  # fmt: skip
     monkeypatch.setattr(published, "load", lambda: [published._claim(given)])
+    known = {"fake": claimed.identified(plan())}
+    monkeypatch.setattr(claimed, "shipped", lambda: known)
     done = CliRunner().invoke(cli.app, ["claims", "-r", str(tmp_path), "--json"])
     (told,) = json.loads(done.stdout)
     assert (told["verdict"], told["on"]["emu"]["verdict"]) == ("PASS", "FAIL")
