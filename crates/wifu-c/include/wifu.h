@@ -29,6 +29,7 @@ extern "C" {
 #define WIFU_TCP_TAHOE 207
 #define WIFU_TCP_AP05 211
 #define WIFU_TCP_AP11 212
+#define WIFU_TCP_AP05_DELACK 213
 #define WIFU_TCP_RENO 214
 #define WIFU_TCP_NEWRENO 215
 #define WIFU_TCP_SACK 216

@@ -469,7 +469,8 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
     })
 }
 
-/// What goes behind the words that a composition is well; `anywhere`: nobody said on what substrate.
+/// What goes behind the words that a composition is well; `anywhere`: nobody said on what
+/// substrate.
 fn notes(b: &Blueprint, unnoticed: Option<&str>, anywhere: bool) -> String {
     let notes = unused(b).into_iter().chain(unnoticed.map(str::to_string));
     notes

@@ -156,10 +156,11 @@ fn impossible_numbers_are_refused_in_words() {
         wrong,
         "stop.packets: invalid type: string \"many\", expected a whole number"
     );
-    let wrong = of("[radio]\nqueue = \"10kB\"");
+    // The keys of the radio are read with those of the topology.
+    let wrong = ScenarioError::key("radio.queue", "string \"10kB\", expected a whole number");
     assert_eq!(
-        wrong,
-        "radio.queue: invalid type: string \"10kB\", expected a whole number of packets"
+        wrong.to_string(),
+        "radio.queue: string \"10kB\", expected a whole number of packets"
     );
     let udp = |rate: &str| {
         error(&format!(
