@@ -1,36 +1,14 @@
 //! TCP-AP over simulated radios: its pacing is seen on the air, its estimates meet the truth of the
 //! testbed sets, and another route begins it anew.
 
+mod aired;
+
+use aired::{Air, open};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
-use wifu_engine::Blueprint;
-use wifu_radio::OnAir;
-use wifu_sim::mesh::{Seen, Simulation, Tap};
+use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::{Outcome, Series};
 use wifu_sim::scenario::Scenario;
-
-fn open(spec: &str) -> Result<Arc<Blueprint>, String> {
-    wifu_parts::blueprint(spec).map_err(|e| e.to_string())
-}
-
-/// When data left the first node for the first time each, s.
-struct Air(Rc<RefCell<Vec<f64>>>);
-
-impl Tap for Air {
-    fn packet(&mut self, _: &Seen<'_>) {}
-
-    fn aired(&mut self, frame: &OnAir, packet: Option<&[u8]>) {
-        let data = packet.is_some_and(|p| p.len() > 200);
-        if data && frame.from == 0 && !frame.retry {
-            self.0.borrow_mut().push(frame.start.as_secs_f64());
-        }
-    }
-
-    fn wants_air(&self) -> bool {
-        true
-    }
-}
 
 /// A chain of a set; what became of a transfer, and when its data were first on the air.
 fn chain(set: &str, hops: u32, protocol: &str, more: &str) -> (Outcome, Vec<f64>) {
