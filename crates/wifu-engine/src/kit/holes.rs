@@ -17,7 +17,10 @@ pub const EPISODES: ParamSpec = ParamSpec::text(
     &["rfc", "linux"],
     "When the window falls once more: for every timeout but a further one of the same data \
      (RFC 5681 3.1); or not for one that ends a recovery, but for a retransmission that is \
-     lost after a timeout, with `rack` (Linux, tcp_enter_loss, tcp_fastretrans_alert).",
+     lost after a timeout, with `rack` (Linux, tcp_enter_loss, tcp_fastretrans_alert). Then, too, \
+     what came twice counts as delivered, a recovery begins anew that ends while something that \
+     was lost has not arrived, and what RFC 8985 leaves open is as in Linux (tcp_dsack_seen, \
+     tcp_time_to_recover, tcp_rack_advance).",
 );
 
 /// When the timer begins anew.

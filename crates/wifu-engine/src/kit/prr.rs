@@ -102,6 +102,17 @@ impl Prr {
         self.quota = self.quota.saturating_sub(bytes);
     }
 
+    /// So much is lost that no acknowledgement told of: its place is free (Linux, where the window
+    /// stays).
+    pub fn freed(&mut self, bytes: u32) {
+        self.quota = self.quota.saturating_add(bytes);
+    }
+
+    /// It waits for the window to fall.
+    pub fn pending(&self) -> bool {
+        self.early.is_some()
+    }
+
     /// What may leave now.
     pub fn quota(&self) -> u32 {
         self.quota

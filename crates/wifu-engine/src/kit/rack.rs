@@ -1,7 +1,8 @@
 //! Loss detection by time (RFC 8985): what was sent before something that arrived, by more than
 //! packets overtake each other, is lost. So lost retransmissions are found, too. Which copy of a
-//! piece arrived is told by the smallest round trip alone, not by timestamps as well.
+//! piece arrived is told by the timestamp that is echoed and by the smallest round trip.
 
+use super::ranges::in_order;
 use crate::board::Board;
 use crate::params::ParamSpec;
 use std::collections::VecDeque;
@@ -42,11 +43,18 @@ struct Record {
     start: Seq,
     end: Seq,
     at: Time,
+    /// The timestamp that it bore.
+    stamp: Option<u32>,
     /// Of the transmission: the later of two that left at one time has the higher one.
     number: u32,
     again: bool,
     /// It was taken for lost, and counted.
     counted: bool,
+    /// It was taken for lost, whether it has gone again or not, and did not arrive: TCPCB_LOST.
+    marked: bool,
+    /// Time has told that it is lost, and does not tell so again of this transmission (Linux, which
+    /// takes it off its list by time).
+    told: bool,
     fate: Fate,
 }
 
@@ -57,8 +65,9 @@ impl Record {
 
     /// Nothing tells them apart any more; whoever takes his reports back has both go again.
     fn alike(&self, o: &Record) -> bool {
-        let what = |r: &Record| (r.fate, r.number, r.counted);
-        what(self) == what(o) || self.fate == Fate::Delivered && o.fate == Fate::Delivered
+        let what = |r: &Record| (r.fate, r.number, r.counted, r.marked);
+        let arrived = |r: &Record| (r.fate == Fate::Delivered, r.again);
+        what(self) == what(o) || arrived(self) == (true, o.again) && arrived(o).0
     }
 
     /// RACK_sent_after. Of two that left at one time the RFC takes the later in sequence for the
@@ -72,16 +81,22 @@ impl Record {
 /// that arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Rack {
+    /// As Linux does it: see [`Rack::as_linux`].
+    linux: bool,
     log: VecDeque<Record>,
     flying: u32,
     lost: u32,
+    /// Octets that are marked: lost_out.
+    marked: u32,
     /// Octets taken for lost so far, each transmission once.
     total: u64,
     /// Transmissions so far.
     number: u32,
+    /// What left last.
+    last: (Seq, Seq),
     /// The most recent transmission that arrived.
     latest: Option<u32>,
-    /// Its round trip.
+    /// RACK.rtt: the round trip of what arrived last, in the order of [`Rack::arrived`].
     rtt: Span,
     /// The highest end that arrived.
     forward: Option<Seq>,
@@ -109,6 +124,20 @@ impl Rack {
         }
     }
 
+    /// Nothing was sent, and what the RFC leaves open is as in Linux:
+    ///
+    /// - What went again at one instant left before what went for the first time
+    ///   (tcp_xmit_retransmit_queue, then tcp_write_xmit, which reads the clock anew); and of the
+    ///   first window each segment left by itself, as where nothing segments for the kernel.
+    /// - A reduction that is undone leaves what time tells as it is; it does not tell twice.
+    /// - Only who has seen reordering waits longer for it (tcp_dsack_seen).
+    pub fn as_linux() -> Rack {
+        Rack {
+            linux: true,
+            ..Rack::new()
+        }
+    }
+
     /// Octets on their way: neither arrived nor lost.
     pub fn flying(&self) -> u32 {
         self.flying
@@ -117,6 +146,18 @@ impl Rack {
     /// Octets that are lost and did not go again.
     pub fn lost(&self) -> u32 {
         self.lost
+    }
+
+    /// Octets that were lost and did not arrive yet, those included that went again (Linux,
+    /// lost_out).
+    pub fn marked(&self) -> u32 {
+        self.marked
+    }
+
+    /// Octets that went again and are on their way (Linux, retrans_out).
+    pub fn flying_again(&self) -> u32 {
+        let again = |r: &&Record| r.again && r.fate == Fate::Flying;
+        self.log.iter().filter(again).map(Record::octets).sum()
     }
 
     /// Octets taken for lost so far, each transmission once, though it may have been taken back.
@@ -151,6 +192,7 @@ impl Rack {
     /// `start..end` leaves, for the first time or again.
     pub fn sent(&mut self, start: Seq, end: Seq, now: Time) {
         self.number = self.number.wrapping_add(1);
+        self.last = (start, end);
         let number = self.number;
         let known = self.log.back().map_or(start, |r| r.end);
         let pieces = self.pieces(start, end.earlier(known));
@@ -159,42 +201,68 @@ impl Rack {
                 self.set(i, Fate::Flying);
                 let piece = &mut self.log[i];
                 (piece.at, piece.number, piece.again) = (now, number, true);
-                piece.counted = false;
+                (piece.counted, piece.told) = (false, false);
             }
         }
         self.join(pieces.start + 1..pieces.end);
         let start = start.later(known);
         if end.after(start) {
             self.flying += end.since(start);
+            let before = match self.latest {
+                _ if !self.linux => 0,
+                Some(_) => 1,
+                None => 1 + self.log.len() as u64,
+            };
             self.log.push_back(Record {
                 start,
                 end,
-                at: now,
+                at: now + Span(before),
+                stamp: None,
                 number,
                 again: false,
                 counted: false,
+                marked: false,
+                told: false,
                 fate: Fate::Flying,
             });
         }
     }
 
-    /// Everything before `ack` arrived, and what these ranges say.
+    /// The timestamp of what left last.
+    pub fn stamped(&mut self, stamp: Option<u32>) {
+        for i in self.place(self.last.0)..self.place(self.last.1) {
+            self.log[i].stamp = stamp;
+        }
+    }
+
+    /// Everything before `ack` arrived, and what these ranges say; `echo` answers a timestamp. What
+    /// ranges report is not in order, and the echo then of an earlier segment (RFC 7323 4.3): of
+    /// them it says nothing, though the RFC asks it.
+    ///
+    /// RACK.rtt is of each piece in turn, and the RFC leaves the order open. It is Linux's: first
+    /// the ranges, then what is acknowledged, each by rising number. What is acknowledged left
+    /// earlier, as a rule, than what the ranges report: so long is the wait for what left between
+    /// the two.
     pub fn arrived<'a>(
         &mut self,
         ack: Seq,
         ranges: impl IntoIterator<Item = &'a (Seq, Seq)>,
+        echo: Option<u32>,
         board: &Board,
         now: Time,
     ) {
         self.told = None;
         self.split(ack);
+        let mut acked = None;
         while let Some(first) = self.log.front().copied()
             && first.end.upto(ack)
         {
-            self.deliver(0, board, now);
+            acked = self.deliver(0, echo, board, now).or(acked);
             self.log.pop_front();
         }
-        for (start, end) in ranges {
+        let mut reported = None;
+        let (ranges, n) = in_order(ranges, ack);
+        for (start, end) in &ranges[..n] {
             let pieces = if self.log.len() < MANY {
                 self.pieces(*start, *end)
             } else {
@@ -205,34 +273,39 @@ impl Rack {
                 if piece.fate != Fate::Delivered && !piece.again {
                     self.told = Some(self.told.map_or(piece.at, |t| t.min(piece.at)));
                 }
-                self.deliver(i, board, now);
+                reported = self.deliver(i, None, board, now).or(reported);
             }
             self.join(pieces.start..pieces.end + 1);
         }
+        self.rtt = acked.or(reported).unwrap_or(self.rtt);
     }
 
     //= rfc8985#section-6.2
-    // Steps 2 and 3.
-    fn deliver(&mut self, i: usize, board: &Board, now: Time) {
+    // Steps 2 and 3. Returns the round trip, unless it is not known of which copy.
+    fn deliver(&mut self, i: usize, echo: Option<u32>, board: &Board, now: Time) -> Option<Span> {
         let piece = self.log[i];
         if piece.fate == Fate::Delivered {
-            return;
+            return None;
         }
         self.set(i, Fate::Delivered);
+        self.unmark(i);
         if !piece.again {
             self.original = Some(self.original.map_or(piece.end, |o| o.earlier(piece.end)));
         }
-        let rtt = now - piece.at;
-        if piece.again && rtt < board.rtt.min {
-            return; // what arrived is the first copy
+        let rtt = now.max(piece.at) - piece.at;
+        let older = |(echo, stamp): (u32, u32)| (echo.wrapping_sub(stamp) as i32) < 0;
+        let older = echo.zip(piece.stamp).is_some_and(older);
+        if piece.again && (older || rtt < board.rtt.min) {
+            return None; // what arrived is an earlier copy
         }
         if self.latest.is_none_or(|latest| piece.after(latest)) {
-            (self.latest, self.rtt) = (Some(piece.number), rtt);
+            self.latest = Some(piece.number);
         }
         match self.forward {
             Some(f) if piece.end.before(f) => self.reordering |= !piece.again,
             _ => self.forward = Some(piece.end),
         }
+        Some(rtt)
     }
 
     /// How much later than others a packet may arrive. `busy`: a recovery is under way, or enough
@@ -262,7 +335,7 @@ impl Rack {
         for i in 0..self.log.len() {
             let piece = self.log[i];
             let earlier = piece.number != latest && !piece.after(latest);
-            if piece.fate != Fate::Flying || !earlier {
+            if piece.fate != Fate::Flying || piece.told || !earlier {
                 continue;
             }
             let due = piece.at + self.rtt + window;
@@ -270,6 +343,7 @@ impl Rack {
                 lost += piece.octets();
                 self.lost_again |= piece.again;
                 self.lose(i);
+                self.log[i].told = true;
             } else {
                 next = Some(next.map_or(due, |n| n.max(due)));
             }
@@ -294,10 +368,21 @@ impl Rack {
     // Step 4.
     /// Something came twice: it was only late. The window widens, once per round trip.
     pub fn repeated(&mut self, una: Seq, max: Seq) {
-        if self.round.is_none_or(|r| una.from(r)) {
+        let waits = self.reordering || !self.linux;
+        if waits && self.round.is_none_or(|r| una.from(r)) {
             self.round = Some(max);
             self.mult = self.mult.saturating_add(1);
             self.persist = PERSIST;
+        }
+    }
+
+    /// The peer has this twice. What went again and was reported before was overtaken by what went
+    /// again (Linux, tcp_sacktag_one).
+    pub fn doubled(&mut self, (start, end): (Seq, Seq)) {
+        let overtaken = |r: &Record| r.again && r.fate == Fate::Delivered;
+        let mut pieces = self.whole(start, end);
+        if self.linux && pieces.any(|i| overtaken(&self.log[i])) {
+            self.reordering |= self.forward.is_some_and(|f| start.before(f));
         }
     }
 
@@ -309,14 +394,18 @@ impl Rack {
         }
     }
 
-    /// Nothing is lost after all: what seemed to answer a retransmission answered the first copy,
+    /// Nothing is lost after all. What seemed to answer a retransmission answered the first copy,
     /// and says nothing of what left between the two.
     pub fn forgive(&mut self) {
-        self.latest = None;
+        if !self.linux {
+            self.latest = None;
+        }
         for i in 0..self.log.len() {
             if self.log[i].fate == Fate::Lost {
                 self.set(i, Fate::Flying);
             }
+            self.unmark(i);
+            self.log[i].told &= self.linux;
         }
     }
 
@@ -337,11 +426,12 @@ impl Rack {
         core::mem::take(&mut self.lost_again)
     }
 
-    /// The peer takes its reports back: what they covered goes again.
+    /// The peer takes its reports back: they are worth nothing, and all goes again (Linux,
+    /// tcp_timeout_mark_lost).
     pub fn renege(&mut self) {
         for i in 0..self.log.len() {
-            if self.log[i].fate == Fate::Delivered {
-                self.set(i, Fate::Lost);
+            if self.log[i].fate != Fate::Lost {
+                self.lose(i);
             }
         }
     }
@@ -352,6 +442,21 @@ impl Rack {
         let piece = &mut self.log[i];
         if !core::mem::replace(&mut piece.counted, true) {
             self.total += u64::from(piece.octets());
+        }
+        self.mark(i);
+    }
+
+    fn mark(&mut self, i: usize) {
+        let piece = &mut self.log[i];
+        if !core::mem::replace(&mut piece.marked, true) {
+            self.marked += piece.octets();
+        }
+    }
+
+    fn unmark(&mut self, i: usize) {
+        let piece = &mut self.log[i];
+        if core::mem::replace(&mut piece.marked, false) {
+            self.marked -= piece.octets();
         }
     }
 
@@ -439,7 +544,8 @@ mod tests {
                 .iter()
                 .map(|n| (Seq(n * 1000), Seq(n * 1000 + 1000)))
                 .collect();
-            self.0.arrived(Seq(ack * 1000), &ranges, &self.1, time(at));
+            self.0
+                .arrived(Seq(ack * 1000), &ranges, None, &self.1, time(at));
             let window = self.0.window(busy, &self.1);
             let (lost, next) = self.0.detect(window, time(at));
             (lost / 1000, next.map(|t| t.0 / 1_000_000))
@@ -567,7 +673,7 @@ mod tests {
         assert_eq!((p.0.lost(), p.0.flying()), (2000, 1000));
         p.hear(1, &[2], 1_150, true);
         p.0.renege();
-        assert_eq!(p.0.lost(), 2000);
+        assert_eq!((p.0.lost(), p.0.flying()), (3000, 0));
     }
 
     /// A reduction was taken back, and the same transmission is taken for lost once more.
@@ -581,6 +687,7 @@ mod tests {
         p.0.forgive();
         assert_eq!((p.0.lost(), p.0.flying(), p.0.total()), (0, 2000, 2000));
         p.send(4, 110);
+        p.hear(1, &[], 205, true);
         assert_eq!(p.hear(1, &[4], 210, true), (1, None));
         assert_eq!((p.0.lost(), p.0.total()), (1000, 2000));
         // What goes again is another transmission.
@@ -594,11 +701,126 @@ mod tests {
     fn pieces_are_cut_where_ranges_begin_and_end() {
         let mut p = Path::new();
         p.0.sent(Seq(0), Seq(5000), time(0));
-        p.0.arrived(Seq(500), &[(Seq(1500), Seq(2500))], &p.1, time(100));
+        p.0.arrived(Seq(500), &[(Seq(1500), Seq(2500))], None, &p.1, time(100));
         assert_eq!(p.0.flying(), 3500);
         p.0.sent(Seq(500), Seq(1000), time(101));
         assert_eq!((p.0.flying(), p.0.last()), (3500, Some((Seq(2500), 2500))));
         p.0.sent(Seq(4000), Seq(6000), time(102));
         assert_eq!(p.0.flying(), 4500);
+    }
+
+    fn linux() -> Path {
+        Path(Rack::as_linux(), Path::new().1)
+    }
+
+    /// A segment reports its newest range first, and that is not the order in which they arrived.
+    #[test]
+    fn ranges_that_are_reported_newest_first_are_no_reordering() {
+        let mut p = Path::new();
+        (0..6).for_each(|n| p.send(n, 0));
+        p.hear(0, &[5, 3, 1], 100, true);
+        assert_eq!(p.0.window(true, &p.1), Span::ZERO);
+        p.hear(0, &[2, 5, 3, 1], 101, true);
+        assert_eq!(p.0.window(true, &p.1), Span::MILLI * 25);
+    }
+
+    /// Linux, tcp_sacktag_write_queue and then tcp_clean_rtx_queue.
+    #[test]
+    fn the_round_trip_is_of_what_is_acknowledged_and_without_it_of_the_last_report() {
+        let mut p = Path::new();
+        (0..5).for_each(|n| p.send(n, u64::from(n) * 10));
+        // 0 took 120 ms, 2 took 100: by that 1 would be lost since 110.
+        assert_eq!(p.hear(1, &[2], 120, true), (0, Some(130)));
+        // 4 took 95.
+        assert_eq!(p.hear(1, &[4, 2], 135, true), (2, None));
+    }
+
+    #[test]
+    fn as_linux_new_data_leaves_after_what_goes_again_at_the_same_instant() {
+        for (mut p, expected) in [(linux(), (0, Some(200))), (Path::new(), (1, None))] {
+            (0..4).for_each(|n| p.send(n, 0));
+            assert_eq!(p.hear(0, &[1, 2, 3], 100, true), (1, None));
+            p.send(0, 100);
+            (4..6).for_each(|n| p.send(n, 100));
+            assert_eq!(p.hear(4, &[5], 200, true), expected);
+        }
+    }
+
+    #[test]
+    fn as_linux_each_segment_of_the_first_window_leaves_by_itself() {
+        for (mut p, expected) in [(linux(), (0, Some(100))), (Path::new(), (2, None))] {
+            (0..5).for_each(|n| p.send(n, 0));
+            // By the trip of 0 those behind it are due a few nanoseconds later.
+            assert_eq!(p.hear(1, &[2, 4], 100, true), expected);
+        }
+    }
+
+    #[test]
+    fn what_was_lost_is_marked_until_it_arrives() {
+        let mut p = Path::new();
+        (0..4).for_each(|n| p.send(n, 0));
+        p.hear(0, &[1, 2, 3], 100, true);
+        assert_eq!(
+            (p.0.lost(), p.0.marked(), p.0.flying_again()),
+            (1000, 1000, 0)
+        );
+        p.send(0, 101);
+        assert_eq!(
+            (p.0.lost(), p.0.marked(), p.0.flying_again()),
+            (0, 1000, 1000)
+        );
+        p.hear(4, &[], 201, true);
+        assert_eq!((p.0.marked(), p.0.flying_again()), (0, 0));
+    }
+
+    /// Linux, tcp_undo_cwnd_reduction and then tcp_identify_packet_loss.
+    #[test]
+    fn as_linux_time_tells_of_losses_although_a_timeout_was_for_nothing() {
+        for (mut p, lost) in [(linux(), 2000), (Path::new(), 0)] {
+            (0..4).for_each(|n| p.send(n, 0));
+            p.hear(1, &[], 100, false);
+            p.0.timeout(Span::ZERO, time(300));
+            assert_eq!(p.0.lost(), 3000);
+            p.send(1, 300);
+            p.0.arrived(Seq(2000), &[], None, &p.1, time(400));
+            p.0.forgive();
+            assert_eq!((p.0.lost(), p.0.marked()), (0, 0));
+            assert_eq!(p.0.detect(Span::ZERO, time(400)).0, lost);
+            p.0.forgive();
+            assert_eq!(p.0.detect(Span::ZERO, time(400)).0, 0, "it tells once");
+        }
+    }
+
+    //= rfc8985#section-6.2
+    #[test]
+    fn an_echo_of_an_earlier_copy_says_nothing_of_the_last() {
+        for (echo, lost) in [(None, 1000), (Some(300), 1000), (Some(299), 0)] {
+            let mut p = Path::new();
+            (0..2).for_each(|n| p.send(n, 0));
+            p.0.stamped(Some(1));
+            p.send(0, 300);
+            p.0.stamped(Some(300));
+            p.0.arrived(Seq(1000), &[], echo, &p.1, time(400));
+            assert_eq!(p.0.detect(Span::ZERO, time(400)).0, lost, "{echo:?}");
+        }
+    }
+
+    /// Linux, tcp_sacktag_one and tcp_dsack_seen.
+    #[test]
+    fn as_linux_only_who_saw_reordering_waits_longer_and_a_needless_repair_is_such() {
+        let mut p = linux();
+        (0..4).for_each(|n| p.send(n, 0));
+        p.hear(0, &[1, 3], 100, true);
+        p.send(2, 101);
+        p.0.repeated(Seq(0), Seq(4000));
+        assert_eq!(p.0.mult, 1);
+        p.hear(0, &[1, 2, 3], 201, true);
+        assert_eq!(p.0.window(true, &p.1), Span::ZERO);
+        p.0.doubled((Seq(1000), Seq(2000)));
+        assert_eq!(p.0.window(true, &p.1), Span::ZERO, "it did not go again");
+        p.0.doubled((Seq(2000), Seq(3000)));
+        assert_eq!(p.0.window(true, &p.1), Span::MILLI * 25);
+        p.0.repeated(Seq(0), Seq(4000));
+        assert_eq!(p.0.mult, 2);
     }
 }

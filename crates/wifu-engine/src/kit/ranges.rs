@@ -131,6 +131,21 @@ pub fn reported(head: &Head, una: Seq, max: Seq) -> impl Iterator<Item = &(Seq, 
     })
 }
 
+/// Ranges of one segment by rising number, from `una` on, and how many: a segment reports its
+/// newest first. What a header has room for is four.
+pub fn in_order<'a>(
+    ranges: impl IntoIterator<Item = &'a (Seq, Seq)>,
+    una: Seq,
+) -> ([(Seq, Seq); 8], usize) {
+    let mut sorted = [(una, una); 8];
+    let mut n = 0;
+    for r in ranges.into_iter().take(sorted.len()) {
+        (sorted[n], n) = (*r, n + 1);
+    }
+    sorted[..n].sort_unstable_by_key(|r| r.0.since(una));
+    (sorted, n)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -112,6 +112,15 @@ impl Advance {
         (was, recovering): (bool, bool),
         cx: &mut Cx<'_>,
     ) {
+        self.acked(ack, held, cx);
+        if was && !recovering {
+            let flight = cx.board.tx.max.since(ack);
+            cx.out.emit(Signal::Recovered { flight });
+        }
+    }
+
+    /// The first half of it.
+    pub fn acked(&self, ack: Seq, held: bool, cx: &mut Cx<'_>) {
         let limited_by = cx.board.app.limited;
         cx.out.emit(Signal::Acked(Acked {
             bytes: self.data,
@@ -119,10 +128,6 @@ impl Advance {
             in_recovery: held,
             limited_by,
         }));
-        if was && !recovering {
-            let flight = cx.board.tx.max.since(ack);
-            cx.out.emit(Signal::Recovered { flight });
-        }
     }
 }
 

@@ -71,10 +71,12 @@ impl Spurious {
         })
     }
 
-    /// The window is about to fall at `una`. What went again before is still what is answered
-    /// first, until nothing is repaired any more (retrans_stamp).
-    pub fn falls(&mut self, una: Seq) {
-        (self.marker, self.again) = (Some(una), None);
+    /// The window is about to fall at `una`, with so many retransmissions on their way, which may
+    /// come twice as well (tcp_init_undo). What went again before is still what is answered first,
+    /// until nothing is repaired any more (retrans_stamp).
+    pub fn falls(&mut self, una: Seq, on_their_way: u32) {
+        let again = Some(on_their_way).filter(|n| *n > 0);
+        (self.marker, self.again) = (Some(una), again);
         (self.trying, self.waits) = (false, false);
     }
 
@@ -258,7 +260,7 @@ mod tests {
 
     fn timed_out() -> Spurious {
         let mut s = Spurious::new(true, true).unwrap();
-        s.falls(Seq(1000));
+        s.falls(Seq(1000), 0);
         s.timeout(true);
         s
     }
@@ -318,11 +320,11 @@ mod tests {
         s.done();
         assert!(!s.needless() && !s.early(6));
         // Until all is repaired the first retransmission of all is what an answer is older than.
-        s.falls(Seq(9000));
+        s.falls(Seq(9000), 0);
         s.resent(Some(20));
         assert!(s.early(6) && !s.early(8), "not that of this reduction");
         s.calm();
-        s.falls(Seq(9000));
+        s.falls(Seq(9000), 0);
         s.resent(Some(30));
         assert!(s.early(8) && !s.early(30));
     }

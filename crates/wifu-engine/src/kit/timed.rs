@@ -125,10 +125,10 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Nothing was sent.
-    pub fn new() -> Timed {
+    /// Nothing was sent; `linux`: see [`Rack::as_linux`].
+    pub fn new(linux: bool) -> Timed {
         Timed {
-            rack: Rack::new(),
+            rack: if linux { Rack::as_linux() } else { Rack::new() },
             probe: Probe::default(),
         }
     }
@@ -157,7 +157,11 @@ impl Timed {
         let (una, max) = (cx.board.tx.una, cx.board.tx.max);
         let flight = max.since(una);
         let sane = reported(seg.head, una, max);
-        self.rack.arrived(una, sane, &cx.board, cx.now);
+        let echo = Some(seg.head.ts_echo).filter(|e| *e != 0);
+        if twice {
+            self.rack.doubled(seg.head.ranges()[0]);
+        }
+        self.rack.arrived(una, sane, echo, &cx.board, cx.now);
         if twice {
             self.rack.repeated(una, max);
         }
@@ -257,11 +261,5 @@ impl Timed {
         });
         self.probe.left(again, &cx.board);
         sender.arm(cx);
-    }
-}
-
-impl Default for Timed {
-    fn default() -> Timed {
-        Timed::new()
     }
 }

@@ -3,6 +3,7 @@
 //! was sent once and not reported before; so a lost acknowledgement makes the next trip longer. A
 //! report is such news, too.
 
+use super::ranges::in_order;
 use crate::params::ParamSpec;
 use std::collections::VecDeque;
 use wifu_wire::{Seq, Span, Time};
@@ -101,13 +102,7 @@ impl Trips {
         ranges: impl Iterator<Item = &'a (Seq, Seq)>,
     ) -> Option<(Time, Time)> {
         let mut found = None;
-        // There are four at the most: the lowest first.
-        let mut sorted = [(ack, ack); 8];
-        let mut n = 0;
-        for r in ranges.take(sorted.len()) {
-            (sorted[n], n) = (*r, n + 1);
-        }
-        sorted[..n].sort_unstable_by_key(|r| r.0.since(ack));
+        let (sorted, n) = in_order(ranges, ack);
         for (start, end) in &sorted[..n] {
             for i in self.pieces(*start, *end) {
                 let trip = &mut self.log[i];

@@ -7,18 +7,19 @@
 //! The cursor never goes back: after a timeout everything not reported is marked lost and goes
 //! again by NextSeg rule 1, as the window opens.
 
+mod episodes;
+
 use wifu_engine::board::TxFacts;
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{
-    Duplicates, EMULATE, EPISODES, Expiry, FRTO, Holes, Known, LTX, PRR, PRR_UNIT, Prr, RACK,
-    RANGES, REARM, REORDER, RTO, Rack, SENDER_PARAMS, SENDING, Sender, Spurious, TAIL, Timed, UNDO,
+    Advance, EMULATE, EPISODES, Expiry, FRTO, Holes, Known, LTX, PRR, PRR_UNIT, Prr, RACK, RANGES,
+    REARM, REORDER, RTO, Rack, SENDER_PARAMS, SENDING, Sender, Spurious, TAIL, Timed, UNDO,
 };
-use wifu_engine::signal::Lost;
 use wifu_engine::{
-    Admit, Board, Cause, Component, Descriptor, FieldUse, Kind, Out, ParamSpec, Params, Reason,
-    Segment, Signal, Value, Want,
+    Admit, Board, Component, Descriptor, FieldUse, Kind, Out, ParamSpec, Params, Reason, Segment,
+    Signal, Value, Want,
 };
-use wifu_wire::{Head, HeadField, Seq, Time};
+use wifu_wire::{HeadField, Seq, Time};
 
 /// See the module.
 pub static SELECTIVE: Descriptor = Descriptor {
@@ -92,6 +93,8 @@ struct Selective {
     rescue: Option<Reason>,
     /// Segments that the peer says came twice.
     dsacks: u32,
+    /// Octets of them that count as delivered by the present acknowledgement.
+    spare: u32,
     spurious: Option<Spurious>,
     /// `episodes=linux`.
     linux: bool,
@@ -102,6 +105,7 @@ struct Selective {
 
 impl Selective {
     fn new(p: &Params<'_>) -> Selective {
+        let linux = p.text("episodes") == "linux";
         let (dupthresh, ranges) = (p.int("dupthresh") as u32, p.int("ranges") as usize);
         Selective {
             sender: Sender::new(p),
@@ -109,11 +113,12 @@ impl Selective {
             reduces: p.flag("prr"),
             whole: p.text("prr_unit") == "segments",
             prr: None,
-            timed: p.flag("rack").then(Box::default),
+            timed: p.flag("rack").then(|| Box::new(Timed::new(linux))),
             rescue: None,
             dsacks: 0,
+            spare: 0,
             spurious: Spurious::new(p.flag("frto"), p.flag("undo")),
-            linux: p.text("episodes") == "linux",
+            linux,
             rearm: p.flag("rearm"),
             undone: 0,
         }
@@ -151,46 +156,6 @@ impl Selective {
         self.spurious.map(|_| Known::new(&self.holes, board))
     }
 
-    /// The window may have fallen for nothing.
-    fn reconsider(
-        &mut self,
-        head: &Head,
-        (advances, fresh): (bool, u32),
-        known: Known,
-        cx: &mut Cx<'_>,
-    ) {
-        let timed = self.timed.as_mut().filter(|_| Holes::reports(&cx.board));
-        let once = timed.map(|t| t.rack.original());
-        let known = known.said((advances, fresh), self.holes.high_rxt, once);
-        let s = self.spurious.as_mut();
-        if s.is_some_and(|s| s.in_vain(head, &known, &cx.board)) {
-            self.take_back(cx);
-        }
-    }
-
-    /// The window returns to what it was, and what was taken for lost is on its way.
-    //= rfc4015#section-3.2
-    fn take_back(&mut self, cx: &mut Cx<'_>) {
-        // Without reports none begins before what was outstanding then is acknowledged
-        // (tcp_is_non_sack_preventing_reopen).
-        let holds = !self.holes.in_recovery && self.holes.emulated(&cx.board).is_some();
-        let h = &mut self.holes; // whose duplicates told of what is acknowledged now
-        (h.timeout_edge, h.in_recovery, h.dupacks) = (None, false, 0);
-        h.recover = h.recover.filter(|_| holds);
-        (self.rescue, h.high_rxt) = (None, cx.board.tx.una);
-        self.timed.iter_mut().for_each(|t| t.rack.forgive());
-        self.spurious.iter_mut().for_each(Spurious::done);
-        self.undone += 1;
-        cx.out.emit(Signal::Undone);
-    }
-
-    /// With `episodes=linux` what is lost once more after a timeout begins a recovery.
-    fn begins_anew(&mut self, lost: bool) {
-        if self.linux && lost && self.holes.timeout_edge.take().is_some() {
-            self.holes.recover = None;
-        }
-    }
-
     /// A probe is due.
     fn probes(&self) -> bool {
         self.timed.as_ref().is_some_and(|t| t.probe.due())
@@ -224,41 +189,18 @@ impl Selective {
         if !recovering {
             self.prr = None;
         }
-        let quota = self.prr.map(|p| p.quota());
+        // Where nothing goes again, the window alone says what leaves first.
+        let lost = self.rack(&cx.board).is_none_or(|r| r.lost() > 0);
+        let prr = self.prr.filter(|p| lost || !p.pending());
+        let quota = prr.map(|p| p.quota());
         cx.write(|t: &mut TxFacts| {
             (t.pipe, t.recovering, t.sacked) = (pipe, recovering, sacked);
             t.quota = quota;
         });
     }
 
-    /// An acknowledgement of a recovery delivered so much since `before`; `safe`: it moved the edge
-    /// and told of no further loss.
-    fn reduce(&mut self, before: Seq, safe: bool, cx: &Cx<'_>) {
-        let delivered = self.holes.delivered(&cx.board).beyond(before);
-        let (window, mss) = (cx.board.win.cwnd, cx.board.conn.mss);
-        let pipe = self.pipe(&cx.board);
-        if let Some(prr) = &mut self.prr {
-            prr.acked(delivered, safe, (window, pipe, mss));
-        }
-    }
-
-    /// A recovery begins, by an acknowledgement that delivered so much since `before`.
-    fn reduction(&mut self, before: Seq, cx: &Cx<'_>) {
-        if self.reduces && (Holes::reports(&cx.board) || self.holes.emulated(&cx.board).is_some()) {
-            let delivered = self.holes.delivered(&cx.board).beyond(before);
-            // What the acknowledgement itself delivered counts, whichever way it told of it.
-            let flight = cx.board.tx.nxt.since(cx.board.tx.una);
-            let left = self.holes.delivered(&cx.board).since(cx.board.tx.una);
-            let flight = (flight + delivered).saturating_sub(left);
-            self.prr = Some(if self.whole {
-                Prr::of_window(cx.board.win.cwnd, delivered)
-            } else {
-                Prr::new(flight, delivered)
-            });
-        }
-    }
-
-    fn on_advance(&mut self, ack: Seq, before: Seq, cx: &mut Cx<'_>) {
+    /// Returns what is announced once all is decided, and whether the window is held.
+    fn on_advance(&mut self, ack: Seq, before: Seq, cx: &mut Cx<'_>) -> Option<(Advance, bool)> {
         let advance = self.sender.advance(ack, true, cx);
         let was = self.holes.in_recovery;
         let passed = self.holes.pass(ack, advance.space, before, &cx.board);
@@ -268,7 +210,8 @@ impl Selective {
         }
         self.rescue = None;
         if self.linux {
-            cx.write(|t: &mut TxFacts| t.fresh = Some(passed.delivered));
+            let delivered = passed.delivered + self.spare;
+            cx.write(|t: &mut TxFacts| t.fresh = Some(delivered));
         }
         if !self.holes.in_recovery {
             self.holes.dupacks = 0;
@@ -289,95 +232,18 @@ impl Selective {
                 .saturating_sub(advance.space / cx.board.conn.mss.max(1));
         }
         self.publish(cx);
-        // That which ends a recovery counts for the window (tcp_cong_control).
-        let held = was && (self.holes.in_recovery || !self.linux);
-        advance.announce_as(ack, held, (was, self.holes.in_recovery), cx);
-    }
-
-    /// Something outstanding counts as lost.
-    fn found_loss(&self, board: &Board) -> bool {
-        let found = match self.rack(board) {
-            Some(rack) => rack.lost() > 0,
-            None => self.holes.tell(board),
-        };
-        found && board.tx.una != board.tx.max
-    }
-
-    /// Octets are lost, as the scoreboard says: by time they are counted where they are found.
-    fn count_lost(&self, octets: u32, cx: &mut Cx<'_>) {
-        if self.rack(&cx.board).is_none() {
-            cx.write(|t: &mut TxFacts| t.lost += u64::from(octets));
-        }
-    }
-
-    //= rfc6675#section-5
-    fn look_for_loss(&mut self, before: Seq, cx: &mut Cx<'_>) {
-        self.holes.lost_edge = self.holes.find_lost_edge(&cx.board);
-        if self.holes.in_recovery || self.holes.recover.is_some() || !self.found_loss(&cx.board) {
-            return;
-        }
-        let (una, max, mss) = (cx.board.tx.una, cx.board.tx.max, cx.board.conn.mss);
-        let lost = match self.rack(&cx.board) {
-            Some(rack) => rack.lost(),
-            None => self
-                .holes
-                .ranges
-                .missing(una, self.holes.lost_edge.later(una)),
-        };
-        let beyond = cx.board.tx.nxt.since(una).saturating_sub(cx.board.win.cwnd);
-        let limited = if self.holes.ltx {
-            beyond.min(2 * mss)
-        } else {
-            0
-        };
-        let flight = cx.board.tx.nxt.since(una) - limited;
-        let h = &mut self.holes;
-        (h.in_recovery, h.recover, h.last_resort) = (true, Some(max), false);
-        h.high_rxt = una;
-        self.rescue = Some(Reason::DupAck);
-        self.reduction(before, cx);
-        self.spurious.iter_mut().for_each(|s| s.falls(una));
-        self.timed.iter_mut().for_each(|t| t.probe.stop());
-        let bytes = lost.max(mss.min(max.since(una)));
-        self.count_lost(bytes, cx);
-        cx.out.emit(Signal::Lost(Lost {
-            bytes,
-            flight,
-            cause: Cause::DupAcks,
-            new_episode: true,
-            repeat: false,
-        }));
-    }
-
-    fn on_expiry(&mut self, again: bool, cx: &mut Cx<'_>) {
-        let (una, max) = (cx.board.tx.una, cx.board.tx.max);
-        let flight = cx.board.tx.nxt.since(una);
-        self.count_lost(self.pipe(&cx.board), cx);
-        let new = !self.holes.repairs();
-        let repeat = again || self.linux && self.holes.in_recovery;
-        if let Some(s) = &mut self.spurious {
-            if !repeat {
-                s.falls(una);
+        let ended = was && !self.holes.in_recovery;
+        if self.linux {
+            if ended {
+                let flight = cx.board.tx.max.since(ack);
+                cx.out.emit(Signal::Recovered { flight });
             }
-            s.timeout(new || again);
+            // One that ends there exactly, without reports, holds it until the next
+            // (tcp_is_non_sack_preventing_reopen).
+            return Some((advance, was && self.holes.recover == Some(ack)));
         }
-        self.holes.duplicates.iter_mut().for_each(Duplicates::reset);
-        (self.holes.in_recovery, self.holes.dupacks) = (false, 0);
-        self.holes.recover = Some(max);
-        self.holes.timeout_edge = Some(max);
-        self.holes.high_rxt = una;
-        self.rescue = Some(Reason::Timeout);
-        if let Some(timed) = &mut self.timed {
-            timed.on_timeout(cx);
-        }
-        self.publish(cx);
-        cx.out.emit(Signal::Lost(Lost {
-            bytes: self.holes.ranges.missing(una, max),
-            flight,
-            cause: Cause::Timeout,
-            new_episode: true,
-            repeat,
-        }));
+        advance.announce(ack, was, self.holes.in_recovery, cx);
+        None
     }
 
     fn fill_again(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
@@ -434,17 +300,26 @@ impl Component for Selective {
         let Some(ack) = seg.head.ack else {
             return Admit::Pass;
         };
+        // Nothing went again when the recovery began, which all had gone already: the window has
+        // fallen since.
+        if let Some(prr) = self.prr.as_mut().filter(|p| p.pending()) {
+            prr.begin((cx.board.win.cwnd, cx.board.tx.pipe, cx.board.conn.mss));
+        }
         let (before, edge) = (self.holes.delivered(&cx.board), self.holes.lost_edge);
         let known = self.known(&cx.board);
         let fresh = self.holes.note(seg, &cx.board);
         let twice = Holes::reports(&cx.board) && seg.head.came_twice(ack);
-        self.dsacks += u32::from(twice);
+        self.spare = 0;
+        if twice {
+            self.count_twice(seg.head.ranges()[0], &cx.board);
+        }
         if let (true, Some(s)) = (twice, &mut self.spurious) {
             s.twice(seg.head.ranges()[0].1, 1);
         }
         let advances = ack.after(cx.board.tx.una) && ack.upto(cx.board.tx.max);
+        let mut advance = None;
         if advances {
-            self.on_advance(ack, before, cx);
+            advance = self.on_advance(ack, before, cx);
         } else if self.holes.is_duplicate(seg, ack, fresh, &cx.board) {
             self.holes.dupacks += 1;
             self.holes.count_duplicate(&cx.board);
@@ -476,6 +351,11 @@ impl Component for Selective {
         let again = self.timed.as_mut().is_some_and(|t| t.rack.lost_again());
         self.begins_anew(again);
         self.look_for_loss(before, cx);
+        if let Some((advance, held)) = advance {
+            // By what it came to: that which ends a recovery or undoes it counts for the window,
+            // that which begins one does not (tcp_cong_control).
+            advance.acked(ack, held || self.holes.in_recovery, cx);
+        }
         if !self.holes.repairs() {
             self.spurious.iter_mut().for_each(Spurious::calm);
         }
@@ -490,7 +370,13 @@ impl Component for Selective {
             REORDER => {
                 let (busy, before) = (self.busy(&cx.board), self.holes.delivered(&cx.board));
                 let lost = self.timed.as_mut().map_or(0, |t| t.detect(busy, cx));
-                self.begins_anew(lost > 0); // tcp_rack_reo_timeout
+                // tcp_rack_reo_timeout, where that counts as one segment delivered.
+                self.spare = if self.linux { cx.board.conn.mss } else { 0 };
+                self.prr
+                    .iter_mut()
+                    .filter(|_| self.linux)
+                    .for_each(|p| p.freed(lost));
+                self.begins_anew(lost > 0);
                 self.look_for_loss(before, cx);
                 return self.publish(cx);
             }
@@ -559,6 +445,7 @@ impl Component for Selective {
             }
         }
         if let (Some(prr), true) = (&mut self.prr, want.kind.is_data()) {
+            prr.begin((cx.board.win.cwnd, cx.board.tx.pipe, cx.board.conn.mss));
             prr.sent(want.bytes);
         }
         // What no report will tell of is not logged: it would stay for ever.
@@ -571,6 +458,9 @@ impl Component for Selective {
     }
 
     fn stamp(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        if let Some(timed) = self.timed.as_mut().filter(|_| out.kind.is_data()) {
+            timed.rack.stamped(out.head.ts);
+        }
         if let Some(s) = &mut self.spurious {
             let again = matches!(out.kind, Kind::Rescue | Kind::Resend);
             if again && !matches!(out.reason, Reason::First | Reason::Probe) {
