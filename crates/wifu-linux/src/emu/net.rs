@@ -110,6 +110,10 @@ pub(crate) fn build(
                 ("net/ipv4/conf/default/rp_filter", "0"),
                 ("net/ipv4/conf/all/send_redirects", "0"),
                 ("net/ipv4/conf/default/send_redirects", "0"),
+                // The one that each kernel has, whatever the machine's is. A socket that is opened
+                // with BBR is paced ever after, also where the program chooses another when it has
+                // connected, as iperf3 does.
+                ("net/ipv4/tcp_congestion_control", "reno"),
             ],
         )?;
         devices.radios.extend(lab.tap(&node.name, DEVICE)?);

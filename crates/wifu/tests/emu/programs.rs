@@ -99,6 +99,8 @@ fn the_kernels_congestion_controls_carry_traffic_over_two_hops() {
         return;
     }
     let emu = Emu::start("cc", &["--topo", "linear,3,rate=24M"]);
+    let default = text(&emu, "n1", "sysctl -n net.ipv4.tcp_congestion_control");
+    assert_eq!(default.trim(), "reno", "whatever the machine's is");
     for control in ["cubic", "bbr"] {
         let mut server = emu.namespace("n3").command("iperf3").expect("namespace");
         let server = server.args(["-s", "-1"]).stdout(Stdio::null());
