@@ -161,6 +161,7 @@ def test_named_levels_are_chosen_by_name() -> None:
         (("runs = 4", "deterministic = true\nruns = 4"), "deterministic", 3, "one run per cell"),
         (("runs = 4", "pair = 'protocl'"), "pair", 3, "did you mean `protocol`"),
         (("hops = ", "run = 1\nhops = "), "vary.run", 18, "name of a column"),
+        (("hops = ", "n = 1\nhops = "), "vary.n", 18, "name of a column"),
         (("runs = 4", "baseline = 'tcp-tahooe'"), "baseline", 3, "did you mean `tcp-tahoe`"),
         (("runs = 4", "pair = 'hops'\nbaseline = 4"), "baseline", 4, "hops has no 4"),
         (("runs = 4", "skip = [{ hosp = 3 }]"), "skip", 3, "did you mean `hops`"),
