@@ -249,6 +249,55 @@ def test_a_flow_without_a_file_is_told_and_in_no_bar(tmp_path: Path) -> None:
     assert "1 of 4 flows had no file at all" in caption
 
 
+def marked(figure: Figure) -> list[dict[str, float]]:
+    """The heights of the bars of each panel by what is written below them."""
+    found = []
+    for axis in figure.axes:
+        names = [t.get_text() for t in axis.get_xticklabels()]
+        bars = [p for p in axis.patches if isinstance(p, Rectangle)]
+        at = [round(bar.get_x() + bar.get_width() / 2) for bar in bars]
+        found.append({names[i]: bar.get_height() for i, bar in zip(at, bars, strict=True)})
+    return found
+
+
+def test_all_together_stand_behind_the_flows_of_every_cell(tmp_path: Path) -> None:
+    text = STARVED.replace("copies = 2", 'copies = "{flows}"')
+    text = text.replace("[vary]", "[vary]\nflows = [1, 3]")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    where = {"protocol": "tcp-reno"}
+    one, three = marked(drawn(found, kind="flows", where=where)[0])
+    assert one["all"] == one["1: n1 to n3"] and len(one) == 2
+    each = [three[f"{n}: n1 to n3"] for n in (1, 2, 3)]
+    assert three["all"] == pytest.approx(sum(each)) and len(three) == 4
+    one, three = marked(drawn(found, kind="flows", where=where, sorted=True)[0])
+    assert sorted(one) == ["1", "all"] and sorted(three) == ["1", "2", "3", "all"]
+
+
+def test_a_transfer_behind_datagrams_keeps_its_number(tmp_path: Path) -> None:
+    def first_datagrams(scenario: dict[str, Any]) -> FakeResult:
+        result = with_datagrams(scenario)
+        one, two = result._outcome["flows"]
+        one["id"], two["id"] = 2, 1
+        result._outcome["flows"] = [{**two, "to": "n2"}, one]
+        return result
+
+    found = wifu.campaign(plans.parse(STARVED), tmp_path / "r", runner=first_datagrams)
+    figure, _ = drawn(found, kind="flows", metric="delay", where={"protocol": "tcp-reno"})
+    assert places(figure) == ["2: n1 to n3", "mean"]
+
+
+def test_flows_without_a_goodput_are_not_said_to_have_no_file(tmp_path: Path) -> None:
+    def late(scenario: dict[str, Any]) -> FakeResult:
+        result = starving(scenario)
+        nothing = {"start_s": 10.0, "bytes": 0, "first_byte_s": None, "last_byte_s": None}
+        result._outcome["flows"][1] |= nothing
+        return result
+
+    found = wifu.campaign(plans.parse(STARVED), tmp_path / "r", runner=late)
+    _, caption = drawn(found, kind="flows", where={"protocol": "tcp-reno"})
+    assert "2 of 4 flows had no value" in caption and "file" not in caption
+
+
 def test_figures_are_written(starved: wifu.Results, tmp_path: Path) -> None:
     from wifu import figures
 
