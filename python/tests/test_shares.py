@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 import wifu
-from wifu import kinds
+from wifu import figures, kinds
 from wifu import plan as plans
 from wifu.errors import PlanError
+from wifu.figures import NotDrawn
 
 STARVED = """
 name = "starved"
@@ -296,6 +297,42 @@ def test_flows_without_a_goodput_are_not_said_to_have_no_file(tmp_path: Path) ->
     found = wifu.campaign(plans.parse(STARVED), tmp_path / "r", runner=late)
     _, caption = drawn(found, kind="flows", where={"protocol": "tcp-reno"})
     assert "2 of 4 flows had no value" in caption and "file" not in caption
+
+
+DISTRIBUTIONS = """
+[[figure]]
+kind = "cdf"
+[[figure]]
+kind = "cdf"
+metric = "delay"
+[[figure]]
+kind = "flows"
+[[figure]]
+kind = "fairness"
+"""
+
+
+def test_figures_without_any_run_are_named_with_the_reason(tmp_path: Path) -> None:
+    def failing(scenario: dict[str, Any]) -> FakeResult:
+        raise ValueError("no")
+
+    found = wifu.campaign(plans.parse(STARVED + DISTRIBUTIONS), tmp_path / "r", runner=failing)
+    told = [figure.why for figure in figures.draw_all(found) if isinstance(figure, NotDrawn)]
+    reasons = ["no run has a value of goodput", "no run has a value of delay", "no run has flows"]
+    assert told == reasons
+    single = STARVED[: STARVED.index("[vary]")].replace("{protocol}", "tcp-reno") + DISTRIBUTIONS
+    found = wifu.campaign(plans.parse(single), tmp_path / "single", runner=fake)
+    told = [figure.why for figure in figures.draw_all(found) if isinstance(figure, NotDrawn)]
+    assert told == ["needs an axis: what runs are told apart by"]
+
+
+def test_a_level_without_cells_has_no_curve_in_a_distribution(tmp_path: Path) -> None:
+    text = STARVED.replace("[vary]", '[vary]\nsize = ["1M", "2M"]')
+    text = text.replace("copies = 2", 'copies = 2\nbytes = "{size}"')
+    text = text.replace("runs = 2", 'runs = 2\nskip = [{ size = "2M", protocol = "tcp-reno" }]')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    figure, _ = drawn(found, kind="cdf", metric="delay")
+    assert [len(axis.get_lines()) for axis in figure.axes] == [2, 1]
 
 
 def test_figures_are_written(starved: wifu.Results, tmp_path: Path) -> None:

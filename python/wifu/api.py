@@ -224,7 +224,8 @@ class Results:
         if name not in self.runs and "@" in metric:
             self._look_up(metric)
         if name not in self.ok:
-            return pd.Series(dtype=float)
+            nothing = pd.MultiIndex.from_arrays([[], []], names=["cell", "run"])
+            return pd.Series(dtype=float, index=nothing)
         rows = self.ok[self.ok["cell"].isin(names)].set_index(["cell", "run"])
         column: pd.Series[float] = rows[name].astype(float)
         if len(column) and column.isna().all():

@@ -109,6 +109,8 @@ def _table(
     them, and one for all behind them.
     """
     rows = results.flows
+    if "flow" not in rows:  # no run came out
+        return [], np.empty((0, 0))
     rows = rows[(rows["cell"] == cell.name) & (rows["status"] == "ok")]
     if run is not None:
         rows = rows[rows["run"] == run]
