@@ -540,6 +540,12 @@ def test_names_of_series_that_a_plan_cannot_have_are_told(name: str, words: str)
         (BASE, ["substrate=emu", "emu.runs=2000000"], "emu.runs", "2,000,000 runs"),
         (BASE, ["hops=1..60000"], "vary.hops", "120,000 combinations"),
         (BASE.replace("1..3", "1..9999999999"), [], "vary.hops", "too many values"),
+        (
+            BASE.replace("[vary]", "copies = 100000000000\n[vary]"),
+            [],
+            "scenario.flow.copies",
+            "100,000,000,000 flows are too many",
+        ),
     ],
 )
 def test_counts_that_could_never_be_run_are_refused_at_once(
