@@ -174,6 +174,11 @@ def test_named_levels_are_chosen_by_name() -> None:
         (("runs = 4", "series = { runs = 1 }"), "series.runs", 3, "a list of runs"),
         (('["goodput", "jain"]', "[]"), "metrics", 4, "at least one"),
         (('bytes = "2M"', "copies = 'x'"), "scenario.flow.copies", 15, "number of flows"),
+        (('"1..3"', "[1, nan]"), "vary.hops", 18, "nan is no level"),
+        (("runs = 4", "on = [['sim']]"), "on", 3, "no substrate is called ['sim']"),
+        (("runs = 4", "emu = { vary = '' }"), "emu.vary", 3, "must be a table, not ''"),
+        (("runs = 4", "emu = { scenario = 2 }"), "emu.scenario", 3, "must be a table, not 2"),
+        (("runs = 4", "figure = [{ kind = 'bars', x = [] }]"), "figure.1.x", 3, "name of an axis"),
     ],
 )  # fmt: skip
 def test_errors_name_key_line_and_nearest_name(

@@ -134,6 +134,8 @@ class Tables:
             for label in (level.label for level in levels):
                 if label in seen:
                     raise PlanError(f"has {label!r} twice", key)
+                if label != label:
+                    raise PlanError("nan is no level", key)
                 seen.add(label)
             yield Axis(name, levels)
 
