@@ -311,8 +311,8 @@ fn the_waterfall_of_an_idle_link_is_the_frames_own_time() {
     assert!(us(hop.contention_s) < 40.0, "{}", us(hop.contention_s));
 }
 
-/// A packet that is given up has no attempt that succeeded, and its time is in no mean of those that
-/// crossed the hop.
+/// A packet that is given up has no attempt that succeeded, and its time is in no mean of those
+/// that crossed the hop.
 #[test]
 fn what_is_lost_on_a_hop_takes_no_time_of_what_crosses_it() {
     let udp = "protocol = \"udp\"\nrate = \"500kb/s\"\ntime = \"20s\"\nsize = 1500";
