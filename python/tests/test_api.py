@@ -9,6 +9,7 @@ from fake import FakeResult, fake, pairs
 
 import wifu
 from wifu import plan as plans
+from wifu import report, screen
 from wifu.api import Run
 from wifu.errors import LabError
 from wifu.frames import DTYPE, decode
@@ -246,3 +247,26 @@ def test_the_table_of_the_quick_start_is_printed_whole(tmp_path: Path) -> None:
     assert "..." in str(table)
     shown = str(eval(chosen, {"table": table}))
     assert "..." not in shown and {"mean", "low", "high"} <= set(shown.split("\n")[0].split())
+
+
+def test_whole_numbers_among_fractions_are_levels_wherever_results_are_told(tmp_path: Path) -> None:
+    """Of a column with fractions pandas makes fractions: no level was called 2.0."""
+    text = TEXT.replace("[vary]", "[vary]\nloss = [0.5, 2, 2000000]")
+    text = text.replace("[scenario]", '[scenario]\nhost.fwd_cost = "{loss}us"')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    labels = [0.5, 2, 2000000]
+    for frame in (found.summary(), found.compare("goodput")):
+        told = list(dict.fromkeys(frame["loss"]))
+        assert told == labels and [type(v) for v in told] == [float, int, int]
+    for label in (0.5, 2.0, 2e6, "2"):
+        assert {c.labels["loss"] for c in found.cells({"loss": label})} == {float(label)}
+    with pytest.raises(LabError, match="loss has no 3;"):
+        found.cells({"loss": 3.0})
+    table = screen._summary_table(found)
+    assert table.row_count == len(found.plan.cells)
+    assert any("loss 2000000" in line for line in screen._compared(found))
+    drawn = found.plot("ratio", x="loss", where={"hops": 1})
+    places = [t.get_text() for axis in np.ravel(drawn) for t in axis.get_xticklabels()]
+    assert places == ["0.5", "2", "2000000"], "levels were left out without a word"
+    shown = report.render(found, [])
+    assert "<td class='label'>2000000</td>" in shown and "2.0<" not in shown

@@ -294,6 +294,19 @@ def test_delays_of_what_arrived_are_not_of_what_was_lost(tmp_path: Path) -> None
     assert nothing.runs["one_way_p95_s"].isna().sum() == 8
 
 
+def test_what_is_said_of_lost_datagrams_is_of_the_flow_that_a_metric_is_of(tmp_path: Path) -> None:
+    told = dict.fromkeys(("p50_s", "p95_s", "p99_s"), 0.18) | {"samples": 9}
+    probe = {"protocol": "udp", "sent_bytes": 100_000, "start_s": 1.0, "last_byte_s": 59.9,
+             "finished": False, "bytes": 90_000, "one_way": told, "under_load": told}  # fmt: skip
+    load = {"last_byte_s": 60.0, "finished": False}
+    silent = {**probe, "under_load": {"samples": 0}}
+    flows = {"tcp-reno": [load, probe, silent], "tcp-newreno": [load, probe, probe]}
+    found = made(tmp_path, flows, PLAN.replace("copies = 2", "copies = 3"))
+    words = "In 8 of 16 runs no datagram arrived under load that was sent under it"
+    assert words in said(found, "one_way_p95") and words in said(found, "one_way_p95@3")
+    assert "no datagram" not in said(found, "one_way_p95@2")
+
+
 def test_flows_that_had_not_started_or_came_at_once_are_told(tmp_path: Path) -> None:
     late = {"start_s": 60.0, "bytes": -1000, "finished": False, "first_byte_s": None}
     flows: dict[str, list[dict[str, Any]]] = {

@@ -169,6 +169,18 @@ def test_metrics_of_one_cell_may_be_divided(tmp_path: Path) -> None:
     assert m.estimate == pytest.approx(0.25)
 
 
+def test_a_quotient_of_what_is_never_negative_has_no_negative_bound(tmp_path: Path) -> None:
+    """One of twelve runs has it all: Student's interval of the quotient reaches below zero."""
+
+    def rates(stack: str, hops: int, run: int) -> list[float]:
+        return [9.0 * noise(run) * (run == 1 or stack != "ap"), 9.0 * noise(run, hops)]
+
+    found = made(tmp_path, rates)
+    sides = {"of": {"stack": "ap", "hops": 1}, "over": {"stack": "newreno", "hops": 1}}
+    m = measured(found, kind="ratio", metric="goodput@1", **sides)
+    assert m.estimate == pytest.approx(1 / 12, rel=0.1) and m.low == 0.0 and m.high > 0.2
+
+
 def test_pooled_runs_are_drawn_by_placement(tmp_path: Path) -> None:
     """All pairs of a placement share its luck: cells pooled, there are as many draws as runs."""
 

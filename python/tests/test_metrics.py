@@ -172,6 +172,20 @@ def test_a_file_that_is_complete_inside_the_window_is_not_slower_for_it() -> Non
     assert window.words.startswith("bytes delivered inside 2 s to 6 s")
 
 
+def test_a_flow_that_begins_after_the_window_is_not_silent_in_it() -> None:
+    told = outcome(window_bytes=400)
+    (one,) = told["flows"]
+    window = Measure("window", start=2.0, end=6.0)
+    late = {**one, "id": 2, "start_s": 7.0, "last_byte_s": 9.0, "window_bytes": 0}
+    told["flows"].append(late)
+    row = metrics.run_row(told, window, more=["goodput@1", "goodput@2"])
+    assert row["goodput@1"] == 3200.0 and np.isnan(row["goodput@2"])
+    for name in ("goodput", "lowest", "jain", "starved"):
+        assert np.isnan(row[name]), name
+    assert row["aggregate"] == 3200.0, "of the time from 2 s to 3 s, when there was a flow"
+    assert np.isnan(metrics.carried(told, [late], window))
+
+
 def test_what_was_not_simulated_of_a_window_is_no_silence() -> None:
     told = outcome(window_bytes=900, finished=False, start_s=0.0)
     (one,) = told["flows"]

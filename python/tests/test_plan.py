@@ -161,6 +161,7 @@ def test_named_levels_are_chosen_by_name() -> None:
         (("runs = 4", "deterministic = true\nruns = 4"), "deterministic", 3, "one run per cell"),
         (("runs = 4", "pair = 'protocl'"), "pair", 3, "did you mean `protocol`"),
         (("hops = ", "run = 1\nhops = "), "vary.run", 18, "name of a column"),
+        (("hops = ", "n = 1\nhops = "), "vary.n", 18, "name of a column"),
         (("runs = 4", "baseline = 'tcp-tahooe'"), "baseline", 3, "did you mean `tcp-tahoe`"),
         (("runs = 4", "pair = 'hops'\nbaseline = 4"), "baseline", 4, "hops has no 4"),
         (("runs = 4", "skip = [{ hosp = 3 }]"), "skip", 3, "did you mean `hops`"),
@@ -173,6 +174,11 @@ def test_named_levels_are_chosen_by_name() -> None:
         (("runs = 4", "series = { runs = 1 }"), "series.runs", 3, "a list of runs"),
         (('["goodput", "jain"]', "[]"), "metrics", 4, "at least one"),
         (('bytes = "2M"', "copies = 'x'"), "scenario.flow.copies", 15, "number of flows"),
+        (('"1..3"', "[1, nan]"), "vary.hops", 18, "nan is no level"),
+        (("runs = 4", "on = [['sim']]"), "on", 3, "no substrate is called ['sim']"),
+        (("runs = 4", "emu = { vary = '' }"), "emu.vary", 3, "must be a table, not ''"),
+        (("runs = 4", "emu = { scenario = 2 }"), "emu.scenario", 3, "must be a table, not 2"),
+        (("runs = 4", "figure = [{ kind = 'bars', x = [] }]"), "figure.1.x", 3, "name of an axis"),
     ],
 )  # fmt: skip
 def test_errors_name_key_line_and_nearest_name(
@@ -539,6 +545,12 @@ def test_names_of_series_that_a_plan_cannot_have_are_told(name: str, words: str)
         (BASE, ["substrate=emu", "emu.runs=2000000"], "emu.runs", "2,000,000 runs"),
         (BASE, ["hops=1..60000"], "vary.hops", "120,000 combinations"),
         (BASE.replace("1..3", "1..9999999999"), [], "vary.hops", "too many values"),
+        (
+            BASE.replace("[vary]", "copies = 100000000000\n[vary]"),
+            [],
+            "scenario.flow.copies",
+            "100,000,000,000 flows are too many",
+        ),
     ],
 )
 def test_counts_that_could_never_be_run_are_refused_at_once(

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 import wifu
-from wifu import kinds
+from wifu import figures, kinds
 from wifu import plan as plans
 from wifu.errors import PlanError
+from wifu.figures import NotDrawn
 
 STARVED = """
 name = "starved"
@@ -247,6 +248,91 @@ def test_a_flow_without_a_file_is_told_and_in_no_bar(tmp_path: Path) -> None:
     # Run 1 has 0.21 alone, run 2 has 0.12 and 0.22.
     assert heights(figure) == pytest.approx([(0.21 + 0.12) / 2, 0.22, (0.21 + 0.17) / 2])
     assert "1 of 4 flows had no file at all" in caption
+
+
+def marked(figure: Figure) -> list[dict[str, float]]:
+    """The heights of the bars of each panel by what is written below them."""
+    found = []
+    for axis in figure.axes:
+        names = [t.get_text() for t in axis.get_xticklabels()]
+        bars = [p for p in axis.patches if isinstance(p, Rectangle)]
+        at = [round(bar.get_x() + bar.get_width() / 2) for bar in bars]
+        found.append({names[i]: bar.get_height() for i, bar in zip(at, bars, strict=True)})
+    return found
+
+
+def test_all_together_stand_behind_the_flows_of_every_cell(tmp_path: Path) -> None:
+    text = STARVED.replace("copies = 2", 'copies = "{flows}"')
+    text = text.replace("[vary]", "[vary]\nflows = [1, 3]")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    where = {"protocol": "tcp-reno"}
+    one, three = marked(drawn(found, kind="flows", where=where)[0])
+    assert one["all"] == one["1: n1 to n3"] and len(one) == 2
+    each = [three[f"{n}: n1 to n3"] for n in (1, 2, 3)]
+    assert three["all"] == pytest.approx(sum(each)) and len(three) == 4
+    one, three = marked(drawn(found, kind="flows", where=where, sorted=True)[0])
+    assert sorted(one) == ["1", "all"] and sorted(three) == ["1", "2", "3", "all"]
+
+
+def test_a_transfer_behind_datagrams_keeps_its_number(tmp_path: Path) -> None:
+    def first_datagrams(scenario: dict[str, Any]) -> FakeResult:
+        result = with_datagrams(scenario)
+        one, two = result._outcome["flows"]
+        one["id"], two["id"] = 2, 1
+        result._outcome["flows"] = [{**two, "to": "n2"}, one]
+        return result
+
+    found = wifu.campaign(plans.parse(STARVED), tmp_path / "r", runner=first_datagrams)
+    figure, _ = drawn(found, kind="flows", metric="delay", where={"protocol": "tcp-reno"})
+    assert places(figure) == ["2: n1 to n3", "mean"]
+
+
+def test_flows_without_a_goodput_are_not_said_to_have_no_file(tmp_path: Path) -> None:
+    def late(scenario: dict[str, Any]) -> FakeResult:
+        result = starving(scenario)
+        nothing = {"start_s": 10.0, "bytes": 0, "first_byte_s": None, "last_byte_s": None}
+        result._outcome["flows"][1] |= nothing
+        return result
+
+    found = wifu.campaign(plans.parse(STARVED), tmp_path / "r", runner=late)
+    _, caption = drawn(found, kind="flows", where={"protocol": "tcp-reno"})
+    assert "2 of 4 flows had no value" in caption and "file" not in caption
+
+
+DISTRIBUTIONS = """
+[[figure]]
+kind = "cdf"
+[[figure]]
+kind = "cdf"
+metric = "delay"
+[[figure]]
+kind = "flows"
+[[figure]]
+kind = "fairness"
+"""
+
+
+def test_figures_without_any_run_are_named_with_the_reason(tmp_path: Path) -> None:
+    def failing(scenario: dict[str, Any]) -> FakeResult:
+        raise ValueError("no")
+
+    found = wifu.campaign(plans.parse(STARVED + DISTRIBUTIONS), tmp_path / "r", runner=failing)
+    told = [figure.why for figure in figures.draw_all(found) if isinstance(figure, NotDrawn)]
+    reasons = ["no run has a value of goodput", "no run has a value of delay", "no run has flows"]
+    assert told == reasons
+    single = STARVED[: STARVED.index("[vary]")].replace("{protocol}", "tcp-reno") + DISTRIBUTIONS
+    found = wifu.campaign(plans.parse(single), tmp_path / "single", runner=fake)
+    told = [figure.why for figure in figures.draw_all(found) if isinstance(figure, NotDrawn)]
+    assert told == ["needs an axis: what runs are told apart by"]
+
+
+def test_a_level_without_cells_has_no_curve_in_a_distribution(tmp_path: Path) -> None:
+    text = STARVED.replace("[vary]", '[vary]\nsize = ["1M", "2M"]')
+    text = text.replace("copies = 2", 'copies = 2\nbytes = "{size}"')
+    text = text.replace("runs = 2", 'runs = 2\nskip = [{ size = "2M", protocol = "tcp-reno" }]')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    figure, _ = drawn(found, kind="cdf", metric="delay")
+    assert [len(axis.get_lines()) for axis in figure.axes] == [2, 1]
 
 
 def test_figures_are_written(starved: wifu.Results, tmp_path: Path) -> None:

@@ -58,6 +58,13 @@ def test_templates_become_values_or_text() -> None:
         ("{protocol*2}", "'tcp-reno' is no number"),
         ("{hops", "expected '}'"),
         ("{}", "is no expression"),
+        ("{60/(hops-3)}s", "a division by zero"),
+        ("{hops%0}", "a division by zero"),
+        ("{min(hops, protocol)}", "'tcp-reno' is no number"),
+        ("{-protocol}", "'tcp-reno' is no number"),
+        # Silently dropped, it would be another name than what is written.
+        ("n{hops:02}", "nothing is understood behind hops, such as :02"),
+        ("{protocol!r}", "nothing is understood behind protocol, such as !r"),
     ],
 )
 def test_bad_templates(text: str, message: str) -> None:

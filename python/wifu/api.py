@@ -194,8 +194,9 @@ class Results:
             known = {str(v.label) for v in axis.levels}
             values = wanted if isinstance(wanted, list) else [wanted]
             # Beside fractions a table has whole numbers as 1.0.
-            whole = [f"{v:g}" if isinstance(v, float) else str(v) for v in values]
-            labels = {str(v) if str(v) in known else w for v, w in zip(values, whole, strict=True)}
+            whole = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
+            pairs = zip(values, whole, strict=True)
+            labels = {str(v) if str(v) in known else str(w) for v, w in pairs}
             for label in labels - known:
                 raise LabError(f"axis {name} has no {label}; {nearest(label, known)}")
             chosen = [c for c in chosen if str(c.labels[name]) in labels]
@@ -223,7 +224,8 @@ class Results:
         if name not in self.runs and "@" in metric:
             self._look_up(metric)
         if name not in self.ok:
-            return pd.Series(dtype=float)
+            nothing = pd.MultiIndex.from_arrays([[], []], names=["cell", "run"])
+            return pd.Series(dtype=float, index=nothing)
         rows = self.ok[self.ok["cell"].isin(names)].set_index(["cell", "run"])
         column: pd.Series[float] = rows[name].astype(float)
         if len(column) and column.isna().all():
@@ -321,7 +323,18 @@ class Results:
                     "greatest": float(np.max(x)) if x.size else float("nan"),
                 }
             )
-        return pd.DataFrame(rows)
+        return self._table(rows)
+
+    def _table(self, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+        """Rows of cells as a table in which levels are what the plan calls them: whole numbers
+        among fractions too, of which pandas would make fractions.
+        """
+        frame = pd.DataFrame(rows)
+        for name in (a.name for a in self.plan.axes if a.name in frame):
+            labels = [row[name] for row in rows]
+            if any(isinstance(v, float) for v in labels) and any(type(v) is int for v in labels):
+                frame[name] = pd.Series(labels, dtype=object)
+        return frame
 
     def compare(
         self, metric: str, baseline: Label | None = None, pair: str | None = None
@@ -401,7 +414,7 @@ class Results:
             )
             # What is known of both sides says nothing of what was cut off.
             samples.append((x[:0], y[:0]) if cut else (x, y))
-        frame = pd.DataFrame(rows)
+        frame = self._table(rows)
         if rows:
             tested = [stats.paired_difference(x, y, tests=len(rows)) for x, y in samples]
             frame["p"] = [t.p_permutation for t in tested]

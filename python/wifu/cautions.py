@@ -369,8 +369,11 @@ def _arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
         told.append(f"Of the datagrams {min(lost):.1%} to {max(lost):.1%} were lost, by cell")
     rows = _rows(results, cells)
     none = rows["flow_protocol"].eq("udp") & (rows["bytes"].eq(0) | rows["loaded_samples"].eq(0))
+    if (only := parts(metric)[1]) is not None:
+        none &= rows["flow"].eq(only)
     keys = ["cell", "run"]
-    without = results.runs[results.runs[column(parts(metric)[0])].isna()][keys]
+    results.sample(metric)  # of a flow alone it is looked up
+    without = results.runs[results.runs[column(metric)].isna()][keys]
     silent = rows[none].merge(without, on=keys)[keys].drop_duplicates()
     if len(silent):
         every = len(rows[keys].drop_duplicates())
@@ -392,11 +395,9 @@ def _paused(results: Results, cells: Sequence[Cell], metric: str) -> str:
         listed = cell.scenario.get("flow")
         flows = [f for f in listed if isinstance(f, dict)] if isinstance(listed, list) else []
         for n, flow in enumerate(flows, 1):
-            if flow.get("app") not in ASKING:
+            if flow.get("app") not in ASKING or only not in (None, n):
                 continue
-            # Copies shift the numbers of what is behind them.
-            mine = only in (None, n) or len(flows) == 1 or any("copies" in f for f in flows)
-            if mine and str(flow.get("pause", "0")).strip("0.") not in ("", "s", "ms", "us"):
+            if str(flow.get("pause", "0")).strip("0.") not in ("", "s", "ms", "us"):
                 return (
                     "Of flows that pause between what they fetch a rate is by the whole time, "
                     "pauses included: see `delay`."

@@ -20,6 +20,9 @@ Label = str | int | float
 MOST_CELLS = 100_000
 """So many combinations of levels the axes of a plan can have, skipped ones counted."""
 
+MOST_COPIES = 10_000
+"""So many flows an entry with `copies` can stand for."""
+
 
 @dataclass(frozen=True)
 class Level:
@@ -256,6 +259,10 @@ def _copies(flow: Mapping[str, Value], names: Mapping[str, Value]) -> Iterator[d
     count = values.fill(flow.get("copies", 1), names)
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise PlanError(f"is a number of flows, not {count!r}", "scenario.flow.copies")
+    if count > MOST_COPIES:
+        raise PlanError(
+            f"{count:,} flows are too many: at most {MOST_COPIES:,}", "scenario.flow.copies"
+        )
     for n in range(count):
         yield values.fill(rest, {**names, "copy": n})
 

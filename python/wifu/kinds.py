@@ -244,6 +244,8 @@ def _count(value: Any) -> bool:
 
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "title": ("must be text", lambda v: isinstance(v, str)),
+    "x": ("must be the name of an axis", lambda v: isinstance(v, str)),
+    "by": ("must be the name of an axis", lambda v: isinstance(v, str)),
     "where": ("must be a table: { axis = level }", lambda v: isinstance(v, Mapping)),
     "published": ("must be a table: { level = value }", lambda v: isinstance(v, Mapping)),
     "columns": ("is 1 or 2: columns of a paper", lambda v: type(v) is int and v in (1, 2)),

@@ -101,6 +101,8 @@ def _quotient(
         ratio = float(x[0] / y[0]) if y[0] else math.nan
         return Measured(ratio, n=1, exact=True, identical=same)
     both = stats.ratio_interval(x, y, statistic)
+    if min(*stats.clean(x), *stats.clean(y), 0.0) >= 0:
+        both = both.within(0.0, math.inf)
     return Measured(
         both.estimate,
         both.low,

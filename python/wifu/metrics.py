@@ -129,7 +129,7 @@ def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1
 
 def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
     """Goodput of one flow, bit/s, as the plan measures it. 0 for a flow that delivered nothing; nan
-    for one that had finished before the window, or had not started when the run ended, and of a
+    for one that was not there in the window, or had not started when the run ended, and of a
     receiver that got all at one instant.
     """
     octets = float(flow.get("bytes") or 0)
@@ -139,10 +139,9 @@ def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) ->
         return _steady(outcome, flow, measure.discard)
     if measure.mode == "window":
         begin, over = window_part(outcome, flow, measure)
-        if over > begin:
-            return float(flow["window_bytes"]) * 8.0 / (over - begin)
-        # Also where it is not known until when it was there.
-        return 0.0 if over > measure.start else float("nan")
+        # Nor is it known where nobody can tell until when it was there.
+        there = over - begin if over > begin else float("nan")
+        return float(flow["window_bytes"]) * 8.0 / there
     start = flow.get("start_s") or 0.0
     if measure.mode == "receiver":
         start = flow.get("first_byte_s")
@@ -191,7 +190,9 @@ def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measu
         parts = [window_part(outcome, flow, measure) for flow in flows]
         if np.isnan([end for _, end in parts]).any():
             return float("nan")
-        there = max(end for _, end in parts) - min(begin for begin, _ in parts)
+        parts = [(begin, end) for begin, end in parts if end > begin]
+        there = max((end for _, end in parts), default=0.0)
+        there -= min((begin for begin, _ in parts), default=0.0)
         octets = sum(float(flow["window_bytes"]) for flow in flows)
         return octets * 8.0 / there if there > 0 else float("nan")
     key = "first_byte_s" if measure.mode == "receiver" else "start_s"

@@ -14,7 +14,13 @@ from wifu.metrics import MEASURES, Measure, parts, wrong
 from wifu.values import Value
 from wifu.variants import substrates
 
-RESERVED = {"cell", "run", "seed", "status", "error", "flow", "from", "to", "copy"}
+RESERVED = {
+    "cell", "run", "seed", "status", "error", "flow", "from", "to", "copy",
+    # Of summaries and comparisons.
+    "metric", "unit", "n", "mean", "low", "high", "at_least", "unfinished", "sd", "median", "least",
+    "greatest", "baseline", "ratio", "difference", "difference_low", "difference_high",
+    "identical", "cut", "uneven", "p", "p_holm",
+}  # fmt: skip
 """Names of columns in the results, which no axis may have."""
 
 LEAST_RUNS = 10
@@ -128,6 +134,8 @@ class Tables:
             for label in (level.label for level in levels):
                 if label in seen:
                     raise PlanError(f"has {label!r} twice", key)
+                if label != label:
+                    raise PlanError("nan is no level", key)
                 seen.add(label)
             yield Axis(name, levels)
 

@@ -145,18 +145,26 @@ def _evaluate(node: ast.expr, names: Mapping[str, Value], text: str) -> Value:
                 raise LabError(f"{{{text}}}: nothing is called {name}; {hint}")
             return names[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluate(operand, names, text)
+            return -_number(operand, names, text)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            one, two = _evaluate(left, names, text), _evaluate(right, names, text)
-            if not (isinstance(one, int | float) and isinstance(two, int | float)):
-                odd = one if not isinstance(one, int | float) else two
-                hint = "; a range is written low..high, such as 1..9" if ".." in str(odd) else ""
-                raise LabError(f"{{{text}}}: {odd!r} is no number{hint}")
-            return _OPERATORS[type(op)](one, two)
+            one, two = _number(left, names, text), _number(right, names, text)
+            try:
+                return _OPERATORS[type(op)](one, two)
+            except ZeroDivisionError:
+                raise LabError(f"{{{text}}}: a division by zero") from None
         case ast.Call(func=ast.Name(id="min" | "max" as name), args=args, keywords=[]) if args:
-            values = [_evaluate(a, names, text) for a in args]
+            values = [_number(a, names, text) for a in args]
             return min(values) if name == "min" else max(values)
     raise LabError(f"{{{text}}}: only names, numbers, + - * / // %, min and max are understood")
+
+
+def _number(node: ast.expr, names: Mapping[str, Value], text: str) -> int | float:
+    """The value of a part of an expression that is a number."""
+    found = _evaluate(node, names, text)
+    if not isinstance(found, int | float):
+        hint = "; a range is written low..high, such as 1..9" if ".." in str(found) else ""
+        raise LabError(f"{{{text}}}: {found!r} is no number{hint}")
+    return found
 
 
 def fill(value: Value, names: Mapping[str, Value]) -> Value:
@@ -192,6 +200,11 @@ def used(value: Value) -> set[str]:
 
 def _pieces(text: str) -> list[tuple[str, str | None]]:
     try:
-        return [(literal, field) for literal, field, _, _ in string.Formatter().parse(text)]
+        parsed = list(string.Formatter().parse(text))
     except ValueError as e:
         raise LabError(f"{text!r}: {e}") from None
+    for _, field, form, conversion in parsed:
+        if form or conversion:
+            more = f"!{conversion}" if conversion else f":{form}"
+            raise LabError(f"{text!r}: nothing is understood behind {field}, such as {more}")
+    return [(literal, field) for literal, field, _, _ in parsed]

@@ -39,7 +39,7 @@ def substrates(names: Sequence[Value]) -> tuple[str, ...]:
     if not names:
         raise PlanError(f"names no substrate; {nearest('', SUBSTRATES)}", "on")
     for name in names:
-        if name not in SUBSTRATES:
+        if not isinstance(name, str) or name not in SUBSTRATES:
             raise PlanError(
                 f"no substrate is called {name}; {nearest(str(name), SUBSTRATES)}", "on"
             )
@@ -57,6 +57,8 @@ def settings_of(source: Mapping[str, Value], substrate: str) -> dict[str, Any]:
                 raise PlanError(f"unknown key; {nearest(key, (*COMMON, *own))}", f"{name}.{key}")
             if key in own and not isinstance(value, own[key]):
                 raise PlanError(f"cannot be {value!r}", f"{name}.{key}")
+            if key in ("vary", "scenario") and not isinstance(value, dict):
+                raise PlanError(f"must be a table, not {value!r}", f"{name}.{key}")
             if key == "patience":
                 try:
                     seconds(value)

@@ -7,7 +7,7 @@ use wifu_radio::trace::{FrameKind, NOBODY, Record, What, Why};
 /// Why attempts of data frames on one directed link failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Data frames put on the air.
+    /// RTS put on the air, and data frames that follow none.
     pub attempts: u64,
     /// Data frames that collided at the receiver, by the strongest interferer.
     pub collisions: BTreeMap<u16, u64>,
@@ -33,8 +33,6 @@ pub struct Link {
     pub ack_unsent: u64,
     /// The ACK did not arrive.
     pub ack_lost: u64,
-    /// RTS put on the air.
-    pub requests: u64,
     /// What the RTS, CTS and ACK were lost to that are counted above, as far as records tell.
     pub rts: Fates,
     /// See `rts`; their sender is the receiver of the data.
@@ -135,13 +133,14 @@ impl Causes {
             }
             (What::Sent, FrameKind::Data) => {
                 let link = self.link(r.node, r.peer);
-                link.attempts += 1;
+                // What follows a CTS is of the attempt that the RTS began.
+                link.attempts += u64::from(link.stage != Stage::CtsSent);
                 link.reach(Stage::DataSent);
             }
             (What::Refused, _) => self.link(r.node, r.peer).refused += 1,
             (What::Sent, FrameKind::Rts) => {
                 let link = self.link(r.node, r.peer);
-                link.requests += 1;
+                link.attempts += 1;
                 link.reach(Stage::RtsSent);
             }
             (What::Failed, _) => self.link(r.node, r.peer).fail(),
@@ -366,8 +365,34 @@ mod tests {
             link.words(9, &|n| n.to_string()),
             "7 RTS lost, 6 RTS not answered, 5 ACK lost, 4 ACK not sent, 3 CTS lost"
         );
-        assert_eq!((link.requests, link.failed), (26, 25));
+        assert_eq!((link.attempts, link.failed), (26, 25));
     }
+
+    #[test]
+    fn frames_with_rts_and_without_are_attempts_of_one_link() {
+        use FrameKind::{Cts, Data, Rts};
+        let (sent, failed) = (
+            record(What::Sent, Data, 0, 1),
+            record(What::Failed, Data, 0, 1),
+        );
+        let reserved = [
+            record(What::Sent, Rts, 0, 1),
+            record(What::Received, Rts, 1, 0),
+            record(What::Sent, Cts, 1, 0),
+            sent,
+            failed,
+        ];
+        let all = [
+            &reserved[..],
+            &[sent, failed],
+            &[reserved[0], failed],
+            &[sent, failed],
+        ]
+        .concat();
+        let link = &count(&all).links[&(0, 1)];
+        assert_eq!((link.attempts, link.failed), (4, 4));
+    }
+
     #[test]
     fn lost_control_frames_say_to_whom() {
         use FrameKind::{Ack, Cts, Data, Rts};

@@ -153,7 +153,7 @@ impl Losses {
     }
 
     fn add(&mut self, from: u16, to: u16, link: &Link, ears: &Ears) {
-        self.attempts += link.attempts.max(link.requests);
+        self.attempts += link.attempts;
         self.failed += link.failed;
         self.noise += link.noise + link.weak;
         self.interference += link.interference;
@@ -374,7 +374,7 @@ mod tests {
     fn the_sentence_is_data_too() {
         let mut causes = Causes::default();
         let link = causes.links.entry((0, 1)).or_default();
-        (link.attempts, link.requests, link.failed) = (20, 100, 90);
+        (link.attempts, link.failed) = (100, 90);
         (link.rts_lost, link.cts_lost, link.ack_lost) = (80, 4, 2);
         (link.rts_unanswered, link.ack_unsent) = (2, 1);
         link.collisions.insert(3, 1);
@@ -409,7 +409,7 @@ mod tests {
     fn what_control_frames_were_lost_to_is_told_by_the_ears_of_their_sender() {
         let mut causes = Causes::default();
         let link = causes.links.entry((0, 1)).or_default();
-        (link.attempts, link.requests, link.failed) = (50, 100, 50);
+        (link.attempts, link.failed) = (100, 50);
         (link.rts_lost, link.cts_lost, link.ack_lost) = (36, 4, 10);
         // Station 3 is hidden from 0, whose the RTS is, and not from 1, which answers.
         link.rts.stations.extend([(3, 20), (2, 5)]);

@@ -429,6 +429,17 @@ fn feedback_goes_before_data_where_the_scenario_says_so() {
 }
 
 #[test]
+fn a_discipline_is_no_reason_to_let_feedback_go_first() {
+    for kind in ["codel", "fq_codel", "red"] {
+        let queue = format!("host.queue.kind = \"{kind}\"");
+        let [plain, marked] =
+            ["tcp-newreno", "marked"].map(|protocol| run(&both_ways(RADIOS, protocol, &queue)));
+        assert!(marked.nodes.iter().any(|n| n.first > 20), "it is counted");
+        assert_eq!(marked.trace_hash, plain.trace_hash, "{kind}");
+    }
+}
+
+#[test]
 fn what_a_relays_handler_gives_priority_goes_first_there() {
     let hurries = "[[handler]]\nuse = \"hurries\"\nnodes = [\"n2\"]\n";
     let plain = run(&(both_ways(NARROW, "marked", "") + hurries));

@@ -46,8 +46,10 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [by])
     shown = {c.name: _table(results, c, metric, spec.get("run"), ranked) for c in cells}
-    count = max((table.shape[1] - 1 for table in shown.values()), default=0)
-    if count < 1:
+    # Cells may have other numbers of flows: each has its place, and what is of all is behind them.
+    numbers = sorted({n for own, _ in shown.values() for n in own})
+    count = len(numbers)
+    if not numbers:
         raise LabError("no run has flows" if spec.get("run") is None else f"no run {spec['run']}")
     every = levels(cells, by)
     looking = looks(results, by, every)
@@ -56,9 +58,12 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
         for n, label in enumerate(every):
             for cell in (c for c in members if by is None or c.labels[by] == label):
                 at = (n - (len(every) - 1) / 2) * 0.8 / len(every)
-                _bars(axis, shown[cell.name], metric, (at, 0.8 / len(every)), looking[n])
+                own, table = shown[cell.name]
+                at_flows = [float(numbers.index(flow)) for flow in own]
+                places = [at + place for place in (*at_flows, float(count))]
+                _bars(axis, table, metric, (places, 0.8 / len(every)), looking[n])
         axis.set_xlim(-0.55, count + 0.55)
-        names = _names(results, members, count, ranked)
+        names = _names(results, members, numbers, ranked)
         style.places(axis, range(count + 1), [*names, ALL[metric]])
         axis.axvline(count - 0.5, color=style.MUTED, linewidth=0.8)
         axis.tick_params(axis="x", length=0)
@@ -84,7 +89,7 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
         caption += f"run {spec['run']} alone."
     else:
         caption += f"whiskers: 95 % interval{stopped(results)}; {counts(results, cells)}."
-    caption += _without(list(shown.values()))
+    caption += _without([table for _, table in shown.values()], metric)
     caption += _beside(results, cells, metric == "goodput" and not ranked)
     told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
     told = [words for words in told if words and "are left out" not in words]
@@ -99,17 +104,22 @@ RANKS = {"goodput": "flows, the strongest first", "delay": "flows, the quickest 
 
 def _table(
     results: Results, cell: Cell, metric: str, run: int | None, ranked: bool
-) -> stats.Floats:
-    """A row for each run of a cell, a column for each flow, and one for all behind them."""
+) -> tuple[list[int], stats.Floats]:
+    """The flows of a cell, by their numbers or by rank; a row for each run, a column for each of
+    them, and one for all behind them.
+    """
     rows = results.flows
+    if "flow" not in rows:  # no run came out
+        return [], np.empty((0, 0))
     rows = rows[(rows["cell"] == cell.name) & (rows["status"] == "ok")]
     if run is not None:
         rows = rows[rows["run"] == run]
     if rows.empty:
-        return np.empty((0, 0))
+        return [], np.empty((0, 0))
     pivot = rows.pivot(index="run", columns="flow", values=COLUMN[metric])
-    table = pivot.to_numpy(float)
-    own = table[:, [n not in _datagrams(rows) for n in pivot.columns]]
+    table, numbers = pivot.to_numpy(float), [int(n) for n in pivot.columns]
+    carrying = [n not in _datagrams(rows) for n in numbers]
+    own = table[:, carrying]
     if metric == "goodput":
         whole = own.sum(axis=1)
     else:
@@ -118,11 +128,12 @@ def _table(
             known.any(axis=1), known.sum(axis=1), np.nan
         )
     if ranked or metric != "goodput":  # datagrams are in no order of transfers, and have no file
-        table = own
+        table, numbers = own, [n for n, there in zip(numbers, carrying, strict=True) if there]
     if ranked:
+        numbers = list(range(1, len(numbers) + 1))
         # What has no value, such as the delay of a flow without a file, is last.
         table = -np.sort(-table, axis=1) if metric == "goodput" else np.sort(table, axis=1)
-    return np.column_stack([table, whole])
+    return numbers, np.column_stack([table, whole])
 
 
 def _datagrams(rows: pd.DataFrame) -> list[int]:
@@ -142,25 +153,25 @@ def _beside(results: Results, cells: Sequence[Cell], apart: bool) -> str:
     return f" Datagrams (flow {named}) have bars of their own and are no part of all."
 
 
-def _without(tables: Sequence[stats.Floats]) -> str:
+def _without(tables: Sequence[stats.Floats], metric: str) -> str:
     """What a caption says of flows that have no value, such as the delay of one without a file."""
     own = [table[:, :-1] for table in tables if table.size]
     none, of = sum(int(np.isnan(t).sum()) for t in own), sum(t.size for t in own)
     if not none:
         return ""
-    return f" {none} of {of} flows had no file at all: bars without them are of fewer runs."
+    lack = "no value" if metric == "goodput" else "no file at all"
+    return f" {none} of {of} flows had {lack}: bars without them are of fewer runs."
 
 
 def _bars(
-    axis: Axes, table: stats.Floats, metric: str, place: tuple[float, float], look: int
+    axis: Axes, table: stats.Floats, metric: str, room: tuple[Sequence[float], float], look: int
 ) -> None:
-    """The bars of a cell; `place` is how far they are moved, and how wide they are."""
+    """The bars of a cell; `room` is where they stand, and how wide they are."""
     scale = metric_of(metric).scale
-    aside, width = place
+    places, width = room
     inches = axis.get_position().width * float(page.root(axis).get_figwidth())
-    for flow, values in enumerate(table.T):
+    for at, values in zip(places, table.T, strict=False):
         known = stats.clean(values)
-        at = flow + aside
         interval = stats.mean_interval(known).within(0.0, float("inf"))
         height = interval.estimate / scale
         top = height
@@ -170,22 +181,24 @@ def _bars(
                 whiskers(axis, [at], [interval], scale)
                 top = interval.high / scale
         text = style.number(height) if np.isfinite(height) else "n/a"
-        room = width * inches * 72 / max(1, table.shape[1])
-        if room >= 0.64 * style.small() * (len(text) + 0.6) or height == 0 or text == "n/a":
+        wide = width * inches * 72 / max(1, table.shape[1])
+        if wide >= 0.64 * style.small() * (len(text) + 0.6) or height == 0 or text == "n/a":
             axis.annotate(
                 text, (at, top if np.isfinite(top) else 0.0), xytext=(0, 4),
                 textcoords="offset points", ha="center", fontsize=style.small(), color=style.INK,
             )  # fmt: skip
 
 
-def _names(results: Results, cells: Sequence[Cell], count: int, ranked: bool) -> list[str]:
+def _names(
+    results: Results, cells: Sequence[Cell], numbers: Sequence[int], ranked: bool
+) -> list[str]:
     """What the flows are called: where all runs have the same ones, by their ends."""
     if ranked:
-        return [str(n) for n in range(1, count + 1)]
+        return [str(n) for n in numbers]
     rows = results.flows
     rows = rows[rows["cell"].isin([c.name for c in cells]) & (rows["status"] == "ok")]
     names, datagrams = [], _datagrams(rows)
-    for flow in range(1, count + 1):
+    for flow in numbers:
         own = rows[rows["flow"] == flow]
         ends = set(zip(own["flow_from"], own["flow_to"], strict=True))
         (one, two), *others = ends or [("", "")]

@@ -15,6 +15,7 @@ from wifu import cutoff, stats
 from wifu.api import Results
 from wifu.cautions import carriers
 from wifu.cells import Cell, Label
+from wifu.errors import LabError
 from wifu.figures import page, style
 from wifu.figures.compare import (
     Made,
@@ -57,6 +58,8 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [by, *pool])
     samples = [_cdf_sample(results, members, name) for _, members in parts]
+    if not any(x.size for x in samples) and not _longer(results, cells, name):
+        raise LabError(f"no run has a value of {name or 'goodput'}")
     shared = _shared(spec, [float(x.max()) for x in samples if x.size])
     figure, axes = page.panels(len(parts), share_x=shared)
     every = levels(cells, by)
@@ -176,6 +179,8 @@ def _room(axis: Axes, samples: Sequence[stats.Floats]) -> None:
 
 def _cdf_sample(results: Results, cells: Sequence[Cell], name: str | None) -> stats.Floats:
     names = [c.name for c in cells]
+    if "flow" not in results.flows or not cells:  # no run came out, or no cell is of this level
+        return stats.clean(())
     if name:
         parts = []
         for cell in cells:
@@ -199,7 +204,9 @@ def _longer(results: Results, cells: Sequence[Cell], name: str | None) -> int:
 def fairness(results: Results, spec: dict[str, Any]) -> Made:
     """Jain's index of every run as a dot, the mean with its interval beside them."""
     cells = chosen(results, spec)
-    x = spec.get("x") or next(iter(cells[0].labels))
+    x = spec.get("x") or next(iter(cells[0].labels), None)
+    if x is None:
+        raise LabError("needs an axis: what runs are told apart by")
     by = by_of(results, spec, x)
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [x, by])

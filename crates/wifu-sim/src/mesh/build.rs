@@ -287,6 +287,7 @@ fn network(
     let hops = Hops::new(flows.len());
     let mut net = Forwarding::new(count, parts, routes, hops, scenario.host.fwd_cost.0);
     net.managed = scenario.host.queue.is_some() || scenario.host.prio_feedback;
+    net.hastens = scenario.host.prio_feedback;
     net
 }
 

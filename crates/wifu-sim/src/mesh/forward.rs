@@ -46,6 +46,8 @@ pub(crate) struct Forwarding {
     tap: Option<Box<dyn Tap>>,
     /// Queues of some nodes have a discipline.
     pub(crate) managed: bool,
+    /// What carries feedback or has priority goes first in them.
+    pub(crate) hastens: bool,
     /// The tap wants to see what is on the air.
     pub(crate) aired: bool,
     /// Routes were laid since nodes were told.
@@ -71,6 +73,7 @@ impl Forwarding {
             relayed: vec![0; nodes],
             tap: None,
             managed: false,
+            hastens: false,
             aired: false,
             laid: false,
         }
@@ -253,7 +256,7 @@ impl Forwarding {
         PacketClass {
             ect: Ecn::of(octets[1]) != Ecn::NotEct,
             flow: five_tuple(octets),
-            first: self.pool[id].stage == Stage::Hastens,
+            first: self.hastens && self.pool[id].stage == Stage::Hastens,
         }
     }
 

@@ -6,7 +6,8 @@ use wifu_radio::Times;
 use wifu_radio::trace::NOBODY;
 use wifu_wire::Span;
 
-/// Where the time of the packets of one flow, direction and hop went that took the same link there.
+/// Where the time of the packets of one flow, direction and hop went that took the same link there;
+/// of those that came over it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HopSums {
     pub(crate) from: u16,
@@ -96,11 +97,11 @@ impl Hops {
         let Some(sums) = self.of(packet, from, to) else {
             return;
         };
-        if packet.passed {
-            sums.packets += 1;
-        } else {
+        if !packet.passed {
             sums.lost += 1;
+            return;
         }
+        sums.packets += 1;
         let sum = &mut sums.times;
         sum.queue = sum.queue + times.queue;
         sum.contention = sum.contention + times.contention;
