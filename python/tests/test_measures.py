@@ -318,6 +318,6 @@ def test_what_stands_beside_is_measured_in_its_own_results(tmp_path: Path) -> No
     assert verdict.verdict == "PASS"
     alone = claims.judge(claim, found)
     assert alone.verdict == "PASS", "what is for information decides nothing"
-    wanted = "run experiments/x-t2 name=x-t2-attempts-11 radio.attempts=11"
+    wanted = "run experiments/x-t2 name=x-t2-attempts-11 radio.attempts=11 radio.attempts_long=11"
     assert alone.findings[1].why == alone.absent == wanted
     assert [f.check.name for f in alone.shown] == ["it"] and verdict.absent == ""

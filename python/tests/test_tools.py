@@ -57,3 +57,45 @@ def test_a_folder_that_cannot_be_removed_hides_no_fault(
     with services.present(folder):
         (folder / "of others").unlink()
     assert folder.is_dir(), "it was there before"
+
+
+def test_what_a_protocol_adds_is_counted_without_comments_and_tests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    effort = importlib.import_module("effort")
+    rust = (
+        "//! Doc.\n\n/// It.\n#[inline]\nfn f() {\n    // Why.\n}\n\n#[cfg(test)]\nmod tests {\n}\n"
+    )
+    assert effort.code(rust) == 2
+    rows = {r.protocol: r for r in effort.effort()}
+    assert set(rows["tcp-ap05"].parts) == {"ap05", "ttl-hops"} and rows["tcp-ap05"].lines > 100
+    assert set(rows["tcp-delack"].parts) == {"dynamic"} and rows["tcp-delack"].files == 1
+    assert rows["tcp-linux"].parts == {}, "a profile adds none"
+
+
+def test_orders_of_segments_are_compared_until_they_differ_and_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    losses = importlib.import_module("same_losses")
+    kernel = ["0", "1", "2", "3", "1*", "4"]
+    found = losses.compared(kernel, ["0", "1", "2", "1*", "3", "4"])
+    assert found["alike until"] == 3 and found["of"] == 6
+    assert found["in common"] == pytest.approx(5 / 6)
+    assert losses.compared(kernel, kernel)["in common"] == 1.0
+
+
+def test_the_link_drops_a_named_segment_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    losses = importlib.import_module("same_losses")
+    link = losses.Link(0, 1, 1e6, 0.1, 8, frozenset({1}))
+
+    def segment(number: int) -> bytes:
+        ip = bytes([0x45]) + bytes(19)
+        seq = (7 + number * losses.SEGMENT).to_bytes(4, "big")
+        tcp = bytes(4) + seq + bytes(4) + b"\x50" + bytes(7)
+        return ip + tcp + bytes(losses.SEGMENT)
+
+    assert [link._drops(segment(n), 0.0) for n in (0, 1, 2, 1)] == [False, True, False, False]
+    assert losses.order(link.sent) == ["0", "1", "2", "1*"]
