@@ -6,7 +6,7 @@ use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::{Outcome, Series};
 use wifu_sim::scenario::Scenario;
 
-const SERIES: [&str; 11] = [
+const SERIES: [&str; 12] = [
     "atp-rate.ds_us",
     "atp-rate.d_us",
     "atp-rate.raised",
@@ -18,16 +18,18 @@ const SERIES: [&str; 11] = [
     "peer.epochs.hops",
     "peer.epochs.holes",
     "peer.epochs.feedbacks",
+    "peer.epochs.early",
 ];
 
-/// A flow over a chain of so many hops, and what is said besides.
+/// A flow over a chain of so many hops, whose nodes idled for a second, and what is said besides.
 fn run(protocol: &str, hops: u32, flow: &str, more: &str) -> Outcome {
     let nodes = hops + 1;
     let series = SERIES.map(|s| format!("\"flow.1.{s}\"")).join(", ");
     let text = format!(
         "[topology]\nwords = \"linear,{nodes},snr=20\"\nset = \"TB-W9\"\n\
          [record]\ninterval = \"1ms\"\nseries = [{series}]\n{more}\n\
-         [[flow]]\nfrom = \"n1\"\nto = \"n{nodes}\"\nprotocol = \"{protocol}\"\n{flow}\n"
+         [[flow]]\nfrom = \"n1\"\nto = \"n{nodes}\"\nprotocol = \"{protocol}\"\n\
+         start = \"1s\"\n{flow}\n"
     );
     let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let registry = Registry::new(wifu_parts::registry(), wifu_parts::library());
@@ -115,32 +117,32 @@ fn what_radios_lose_is_reported_in_holes_and_goes_again() {
     let outcome = run(
         "atp",
         3,
-        &file("300k"),
+        &file("1M"),
         "[radio]\nattempts = 2\n[stop]\ntime = \"600s\"\n",
     );
-    delivered(&outcome, 300_000);
+    delivered(&outcome, 1_000_000);
     let flow = &outcome.flows[0];
-    assert!(flow.retransmissions > 10, "{flow:?}");
+    assert!(flow.retransmissions > 20, "{flow:?}");
     assert_eq!(last(&outcome, "holes.resent"), flow.retransmissions as f64);
     assert!(last(&outcome, "peer.epochs.holes") > 10.0);
 }
 
 #[test]
 fn a_path_that_is_cut_costs_two_halvings_and_a_question() {
-    let cut = "[[event]]\nat = \"3s\"\ncut = [\"n2\", \"n3\"]\n\
-               [[event]]\nat = \"13s\"\nrestore = [\"n2\", \"n3\"]\n";
+    let cut = "[[event]]\nat = \"4s\"\ncut = [\"n2\", \"n3\"]\n\
+               [[event]]\nat = \"14s\"\nrestore = [\"n2\", \"n3\"]\n";
     let outcome = run("atp", 2, &file("4M"), &format!("{PATIENT}{cut}"));
     delivered(&outcome, 4_000_000);
     assert_eq!(last(&outcome, "atp-rate.missed"), 3.0);
     assert_eq!(last(&outcome, "atp-rate.starts"), 2.0);
     let ds = series(&outcome, "atp-rate.ds_us");
-    let (before, during) = (at(ds, 3.0), at(ds, 8.0));
+    let (before, during) = (at(ds, 4.0), at(ds, 9.0));
     assert!(
         (during / before - 4.0).abs() < 0.01,
         "{before}, then {during}"
     );
     // The answer brings it back at once: a probe every 8 s at the most.
-    assert!(at(ds, 22.0) < 0.6 * during, "{ds:?}");
+    assert!(at(ds, 23.0) < 0.6 * during, "{ds:?}");
 }
 
 #[test]
@@ -190,4 +192,32 @@ fn the_same_scenario_is_the_same_run() {
     let text = |o: Outcome| o.to_json().to_string();
     let one = || run("atp", 3, &file("300k"), PATIENT);
     assert_eq!(text(one()), text(one()));
+}
+
+/// An idle path of 24 Mb/s: nodes say the time of a frame, and the sender takes 3 and half for each
+/// further hop of it (Behaviour 8.2). What does not fit is told before the epoch is over.
+#[test]
+fn the_adaptive_form_multiplies_at_the_sender_and_is_told_early() {
+    for (hops, first) in [(1, 3.0), (2, 3.5), (4, 4.5)] {
+        let outcome = run("atp-adaptive", hops, &file("2M"), PATIENT);
+        delivered(&outcome, 2_000_000);
+        let ds = series(&outcome, "atp-rate.ds_us").iter().map(|p| p.1);
+        let start = ds.into_iter().find(|us| *us != 20_000.0);
+        assert_eq!(start, Some(681.0 * first), "{hops} hops");
+        let [early, all] =
+            ["early", "feedbacks"].map(|n| last(&outcome, &format!("peer.epochs.{n}")));
+        println!("{hops} hops: {early} of {all} reports early");
+        assert!(early > 0.0 && early < all, "{hops} hops: {early} of {all}");
+    }
+}
+
+#[test]
+fn the_aggressive_form_reports_every_forty_milliseconds() {
+    let outcome = run("atp-aggressive", 2, &file("2M"), PATIENT);
+    delivered(&outcome, 2_000_000);
+    let flow = &outcome.flows[0];
+    let lasted = flow.until_s - flow.connected_s.unwrap_or_default();
+    let reports = last(&outcome, "peer.epochs.feedbacks") / (lasted / 0.04);
+    assert!((0.8..1.3).contains(&reports), "{reports} of one per epoch");
+    assert_eq!(last(&outcome, "peer.epochs.early"), 0.0);
 }

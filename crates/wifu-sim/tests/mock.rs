@@ -113,7 +113,7 @@ fn a_clean_path_is_used_fully_and_nothing_is_sent_twice() {
             "tcp-cwl" => 0.1,
             "tcp-ap05" | "tcp-ap05-delack" | "tcp-ap11" => 0.03,
             // Nobody stands between these ends who would say a delay: a packet every 20 ms.
-            "atp" => 0.05,
+            "atp" | "atp-aggressive" | "atp-adaptive" => 0.05,
             _ => 0.95,
         };
         assert!((least..=1.0).contains(&share), "{name}: {share}");
@@ -278,9 +278,9 @@ fn every_way_to_open_and_close_ends_in_order() {
 fn a_reader_that_stalls_gets_everything_afterwards() {
     for (name, mut blueprint) in protocols() {
         let reader = App::receive().stall(10_000, Span::SECOND * 30);
-        if name == "atp" {
+        if name.starts_with("atp") {
             // In that time a packet every 20 ms fills no larger buffers.
-            blueprint = self::blueprint("atp,rcv_wnd=65535,snd_buf=131071");
+            blueprint = self::blueprint(&format!("{name},rcv_wnd=65535,snd_buf=131071"));
         }
         let mut mock = MockBuilder::new()
             .flow(Flow::bulk(&blueprint, 6_000_000).b(reader))

@@ -1,6 +1,7 @@
 //! Epochs of feedback: how often a receiver reports, and what follows from that at both ends
 //! (ATP thesis 3.1).
 
+use crate::board::Board;
 use crate::params::ParamSpec;
 use wifu_wire::Span;
 
@@ -12,6 +13,11 @@ pub const EPOCH: ParamSpec = ParamSpec::span(
     Span(60_000_000_000),
     "E: the receiver reports once in this time.",
 );
+
+/// The epoch that the manager put on the board, one millisecond at the least.
+pub fn of(board: &Board) -> Span {
+    board.conn.epoch.max(Span::MILLI)
+}
 
 /// How long a sender waits for a feedback after the last one: 1.1 E.
 //= spec#D11

@@ -11,7 +11,7 @@
 
 use wifu_engine::board::Board;
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{EPOCH, Ewma, epoch};
+use wifu_engine::kit::{Ewma, epoch};
 use wifu_engine::signal::Arrived;
 use wifu_engine::{
     Admit, Component, Descriptor, Facts, FieldUse, Kind, Out, ParamSpec, Params, Role, Segment,
@@ -27,7 +27,6 @@ pub static EPOCHS: Descriptor = Descriptor {
           when an adaptive sender's rate does not fit.",
     cites: &["ATP thesis 3.1", "ATP thesis 3.2", "Behaviour 8.4"],
     params: &[
-        EPOCH,
         ParamSpec::real(
             "beta",
             0.85,
@@ -71,8 +70,8 @@ pub static EPOCHS: Descriptor = Descriptor {
         WordSpec::new("more", 1).written(),
     ],
     probes: &["feedbacks", "early", "hops", "delay_us", "holes"],
-    reads: Facts::RX,
-    wants: Facts::TX.with(Facts::CONN),
+    reads: Facts::RX.with(Facts::CONN),
+    wants: Facts::TX,
     hears: &[
         ("segment", &[]),
         ("arrived", &[]),
@@ -141,7 +140,6 @@ struct Runs {
 
 struct Epochs {
     words: Words,
-    epoch: Span,
     drops: u64,
     run: u64,
     slow: f64,
@@ -181,7 +179,6 @@ impl Epochs {
         };
         Epochs {
             words,
-            epoch: p.span("epoch"),
             drops: p.int("adapt_drops"),
             run: p.int("adapt_run"),
             slow: p.real("adapt_slow_factor"),
@@ -320,7 +317,7 @@ impl Component for Epochs {
         self.look(head, cx.now);
         if head.get(self.words.request) == 1 && !head.flags.has(Flags::SYN) {
             (self.due, self.quick) = (true, true);
-            cx.out.arm_after(TICK, self.epoch);
+            cx.out.arm_after(TICK, epoch::of(&cx.board));
         }
         Admit::Pass
     }
@@ -338,10 +335,11 @@ impl Component for Epochs {
                 self.early += u64::from(early);
                 self.due |= early || a.fin || cx.board.rx.fin;
                 if early || !cx.out.armed(TICK) {
-                    cx.out.arm_after(TICK, self.epoch);
+                    cx.out.arm_after(TICK, epoch::of(&cx.board));
                 }
             }
-            _ => self.on_read(cx),
+            Signal::Read => self.on_read(cx),
+            _ => {}
         }
     }
 
@@ -349,10 +347,10 @@ impl Component for Epochs {
         self.due = true;
         //= spec#8.4
         // "SACK_MORE := now - last_data_time >= E/2 (and FIN not yet received in order)"
-        self.more = cx.now - self.latest.data_at >= self.epoch / 2 && !cx.board.rx.fin;
+        self.more = cx.now - self.latest.data_at >= epoch::of(&cx.board) / 2 && !cx.board.rx.fin;
         let silent = cx.now - self.latest.at;
-        if silent < epoch::idle(self.epoch, IDLE) || !cx.store.ranges().is_empty() {
-            cx.out.arm_after(TICK, self.epoch);
+        if silent < epoch::idle(epoch::of(&cx.board), IDLE) || !cx.store.ranges().is_empty() {
+            cx.out.arm_after(TICK, epoch::of(&cx.board));
         }
     }
 
@@ -417,8 +415,12 @@ mod tests {
     const MORE: Word = Word(10);
 
     fn receiver(set: &[(&str, &str)]) -> Bench {
+        let (epoch, set) = match set {
+            [("epoch", ms), rest @ ..] => (ms.parse().unwrap(), rest),
+            all => (Span::SECOND, all),
+        };
         let mut t = Bench::new(&EPOCHS, set).unwrap();
-        t.board.conn.mss = MSS;
+        (t.board.conn.mss, t.board.conn.epoch) = (MSS, epoch);
         t.board.site.rcv_buf = 100_000;
         t.now = Time(1_000_000_000);
         t

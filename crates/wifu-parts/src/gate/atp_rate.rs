@@ -11,7 +11,7 @@
 
 use wifu_engine::board::RateFacts;
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{EPOCH, Pace, epoch};
+use wifu_engine::kit::{Pace, epoch};
 use wifu_engine::signal::ExtId;
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, FieldUse, Limit, Out, ParamSpec, Params, Permit,
@@ -27,7 +27,6 @@ pub static ATP_RATE: Descriptor = Descriptor {
           asks anew at the third time.",
     cites: &["ATP thesis 3.1", "ATP thesis 3.2", "Behaviour 8.3"],
     params: &[
-        EPOCH,
         ParamSpec::real(
             "phi",
             1.1,
@@ -73,6 +72,11 @@ pub static ATP_RATE: Descriptor = Descriptor {
             true,
             "Ask for the delay of the path before sending after max(3 E, 1 s) of silence.",
         ),
+        ParamSpec::flag(
+            "route_restart",
+            false,
+            "Ask anew when three feedbacks in a row count another number of hops (Behaviour 8.3).",
+        ),
     ],
     words: &[
         WordSpec::new("delay", 32).by_hops().read(),
@@ -88,7 +92,7 @@ pub static ATP_RATE: Descriptor = Descriptor {
     wants: Facts::RTT.with(Facts::PEER),
     writes: Facts::RATE,
     hears: &[
-        ("segment", &[]),
+        ("segment", &["stalled"]),
         ("sent", &[]),
         ("wrote", &["stalled"]),
         ("closing", &["stalled"]),
@@ -104,7 +108,7 @@ pub static ATP_RATE: Descriptor = Descriptor {
 const SHORTEST: Span = Span(100_000);
 const LONGEST: Span = Span(1_000_000_000);
 
-/// Misses that make the sender ask.
+/// Misses, and feedbacks by another way, that make the sender ask.
 const MISSES: u32 = 3;
 
 const DEADLINE: u8 = 0;
@@ -113,13 +117,15 @@ struct AtpRate {
     /// delay, idle, hops, feedback, quick, adapt, ds.
     words: [Word; 7],
     stalled: ExtId,
-    epoch: Span,
     phi: f64,
     kappa: f64,
     adapt: bool,
     halve: bool,
     slack: bool,
     idle_ask: bool,
+    route_restart: bool,
+    /// Hops of the path, and how many feedbacks in a row counted others.
+    hops: (u32, u32),
     /// D_init, microseconds.
     first: f64,
     /// D_s, microseconds.
@@ -142,13 +148,14 @@ impl AtpRate {
         let mut rate = AtpRate {
             words: ["delay", "idle", "hops", "feedback", "quick", "adapt", "ds"].map(|w| p.word(w)),
             stalled: p.ext("stalled"),
-            epoch: p.span("epoch"),
             phi: p.real("phi"),
             kappa: p.real("kappa"),
             adapt: p.flag("adapt"),
             halve: p.text("miss_action") == "halve",
             slack: p.text("fb_slack") == "rtt",
             idle_ask: p.flag("idle_ask"),
+            route_restart: p.flag("route_restart"),
+            hops: (0, 0),
             first,
             ds: first,
             d: 0.0,
@@ -172,6 +179,7 @@ impl AtpRate {
     // "if ADAPT and IDLE: d := d*(3+0.5*(N_h-1)); if d==0: d := D_init"
     fn start(&mut self, us: f64, idle: bool, hops: u32) {
         self.counts[3] += 1;
+        self.hops = (hops, 0);
         let eta = if self.adapt && idle { eta(hops) } else { 1.0 };
         let ds = if us > 0.0 { us * eta } else { self.first };
         self.set_interval(ds);
@@ -185,14 +193,24 @@ impl AtpRate {
         self.set_interval(next);
     }
 
+    /// Whether the path is another one, by its number of hops.
+    //= spec#8.3
+    // "N_h change in feedback for 3 consecutive feedbacks (route change)"
+    fn rerouted(&mut self, hops: u32) -> bool {
+        let (known, others) = &mut self.hops;
+        *others = if hops == *known { 0 } else { *others + 1 };
+        self.route_restart && *others == MISSES
+    }
+
     /// How long a feedback may take, after the last one.
     //= spec#D39
     fn patience(&self, board: &Board) -> Span {
+        let epoch = epoch::of(board);
         if !self.slack {
-            return epoch::deadline(self.epoch);
+            return epoch::deadline(epoch);
         }
         const MOST: Span = Span(50_000_000);
-        self.epoch + (self.epoch / 10).max(board.rtt.srtt.min(MOST))
+        epoch + (epoch / 10).max(board.rtt.srtt.min(MOST))
     }
 
     /// Whether feedback is due: something is on its way, or waits and may leave.
@@ -258,6 +276,10 @@ impl Component for AtpRate {
         }
         self.d = us;
         self.publish(cx);
+        if self.rerouted(hops) {
+            self.ask(cx);
+            return Admit::Pass;
+        }
         if Self::awaits(&cx.board) {
             cx.out.arm_after(DEADLINE, patience);
         } else {
@@ -278,11 +300,14 @@ impl Component for AtpRate {
             }
             return;
         }
+        if !matches!(signal, Signal::Wrote | Signal::Closing) {
+            return;
+        }
         // Something is to be sent; nothing was for long?
         //= spec#18
         // "ATP idle restart rule (own)"
         let tx = &cx.board.tx;
-        let long = cx.now - self.active > epoch::idle(self.epoch, Span::SECOND);
+        let long = cx.now - self.active > epoch::idle(epoch::of(&cx.board), Span::SECOND);
         let idle = tx.una == tx.max && !cx.board.peer.persist && Self::awaits(&cx.board);
         if self.idle_ask && long && idle && cx.board.conn.running && !self.starting {
             self.ask(cx);
@@ -389,8 +414,12 @@ mod tests {
 
     /// A sender with data on its way whose rate was asked for, with an epoch of one second.
     fn running(set: &[(&str, &str)], d: u32) -> Bench {
+        let (epoch, set) = match set {
+            [("epoch", ms), rest @ ..] => (ms.parse().unwrap(), rest),
+            all => (Span::SECOND, all),
+        };
         let mut t = Bench::new(&ATP_RATE, set).unwrap();
-        (t.board.conn.mss, t.board.conn.running) = (1_000, true);
+        (t.board.conn.mss, t.board.conn.running, t.board.conn.epoch) = (1_000, true, epoch);
         (t.board.tx.nxt, t.board.tx.max, t.board.app.end) = (Seq(5_000), Seq(5_000), Seq(5_000));
         t.now = Time(1_000_000_000);
         feedback(&mut t, d, &[4]);
@@ -528,6 +557,24 @@ mod tests {
             let said = t.signal(Signal::Wrote);
             assert_eq!(said.len(), usize::from(asks), "{after_ms} {set:?}");
             assert!(t.signal(Signal::Wrote).is_empty(), "once");
+        }
+    }
+
+    #[test]
+    fn three_feedbacks_by_another_way_make_the_sender_ask_if_it_heeds_routes() {
+        for on in [false, true] {
+            let set = [("route_restart", if on { "on" } else { "off" })];
+            let mut t = running(&set, 3_000);
+            let mut asks = |hops: u32| {
+                let mut head = Head::default();
+                for (word, value) in [(0, 3_000), (2, hops), (3, 1)] {
+                    head.set(Word(word), value);
+                }
+                t.segment(&head, &[]).1.len()
+            };
+            let asked: Vec<usize> = [3, 3, 0, 3, 3].map(&mut asks).into();
+            assert_eq!(asked, [0; 5], "never three in a row");
+            assert_eq!(asks(3), usize::from(on));
         }
     }
 

@@ -233,6 +233,8 @@ impl QuickStart {
     }
 
     fn start(&mut self, state: State, cx: &mut Cx<'_>) {
+        let epoch = self.epoch;
+        cx.write(|c: &mut ConnFacts| c.epoch = epoch);
         let isn = cx.board.site.isn;
         cx.mark_syn(isn);
         self.enter(state, cx);
@@ -467,6 +469,9 @@ impl Component for QuickStart {
         // "duplicate SYN same conn id | repeat QSR (iss, D fresh)"
         if opens {
             self.owes.answer = true;
+            if self.half_open {
+                cx.out.arm_after(LINGER, HALF_OPEN);
+            }
             return Admit::Pass;
         }
         if core::mem::take(&mut self.half_open) {

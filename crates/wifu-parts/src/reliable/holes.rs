@@ -206,7 +206,10 @@ impl Component for Holes {
         Admit::Pass
     }
 
-    fn on_signal(&mut self, _opened: &Signal, cx: &mut Cx<'_>) {
+    fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
+        if *signal != Signal::Opened {
+            return;
+        }
         let first = cx.board.tx.iss.plus(1);
         let full = cx.board.site.snd_buf / cx.board.conn.mss.max(1);
         self.table.reserve(full as usize + SPARE);

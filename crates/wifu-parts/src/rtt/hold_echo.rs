@@ -7,7 +7,7 @@
 
 use wifu_engine::board::RttFacts;
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{EPOCH, Ewma, epoch};
+use wifu_engine::kit::{Ewma, epoch};
 use wifu_engine::{Admit, Component, Descriptor, Facts, FieldUse, Role, Segment, WordSpec};
 use wifu_wire::{Class, HeadField, Span, Word};
 
@@ -17,12 +17,12 @@ pub static HOLD_ECHO: Descriptor = Descriptor {
     role: Role::Rtt,
     doc: "Times round trips by what feedback echoes, less how long the receiver held it.",
     cites: &["Behaviour 8.1, 8.3"],
-    params: &[EPOCH],
     words: &[
         WordSpec::new("feedback", 1).marking(Class::Feedback).read(),
         WordSpec::new("hold", 32).read(),
     ],
     probes: &["srtt_s"],
+    wants: Facts::CONN,
     writes: Facts::RTT,
     hears: &[("segment", &[])],
     hooks: &["segment"],
@@ -31,7 +31,6 @@ pub static HOLD_ECHO: Descriptor = Descriptor {
         Ok(Box::new(HoldEcho {
             feedback: p.word("feedback"),
             hold: p.word("hold"),
-            epoch: p.span("epoch"),
             srtt: Ewma::new(WEIGHT),
         }))
     },
@@ -44,7 +43,6 @@ const WEIGHT: f64 = 0.875;
 struct HoldEcho {
     feedback: Word,
     hold: Word,
-    epoch: Span,
     /// Nanoseconds.
     srtt: Ewma,
 }
@@ -64,7 +62,7 @@ impl Component for HoldEcho {
         let srtt = Span(self.srtt.add(last.0 as f64) as u64);
         //= spec#8.3
         // "probe (SACK_REQ) every max(1.1E, 2 srtt)"
-        let rto = epoch::deadline(self.epoch).max(srtt * 2);
+        let rto = epoch::deadline(epoch::of(&cx.board)).max(srtt * 2);
         cx.write(|r: &mut RttFacts| {
             let least = if r.samples == 0 { last } else { r.min };
             (r.last, r.srtt, r.rto) = (last, srtt, rto);
@@ -86,7 +84,8 @@ mod tests {
 
     #[test]
     fn what_the_receiver_held_is_no_part_of_the_round_trip() {
-        let mut t = Bench::new(&HOLD_ECHO, &[("epoch", "40 ms")]).unwrap();
+        let mut t = Bench::new(&HOLD_ECHO, &[]).unwrap();
+        t.board.conn.epoch = Span::MILLI * 40;
         let mut feedback = |at_us: u32, echo: u32, hold: u32| {
             let mut head = Head::default();
             (head.ts_echo, t.now) = (echo, Time(u64::from(at_us) * 1_000));
