@@ -221,3 +221,14 @@ fn the_aggressive_form_reports_every_forty_milliseconds() {
     assert!((0.8..1.3).contains(&reports), "{reports} of one per epoch");
     assert_eq!(last(&outcome, "peer.epochs.early"), 0.0);
 }
+
+/// The thesis blames lost and clustered feedback on queues that treat it as data.
+#[test]
+fn feedback_may_go_before_data() {
+    let more = format!("{PATIENT}[host]\nprio_feedback = true\n");
+    let outcome = run("atp-aggressive", 3, &file("2M"), &more);
+    delivered(&outcome, 2_000_000);
+    let reports = last(&outcome, "peer.epochs.feedbacks");
+    let first: u64 = outcome.nodes.iter().map(|n| n.first).sum();
+    assert!(first as f64 > 0.9 * reports, "{first} of {reports}");
+}

@@ -1,23 +1,24 @@
 //! `epochs`: feedback once per epoch, and at once when it is asked for (ATP thesis 3.1 and 3.2,
 //! Behaviour 8.4).
 //!
-//! Contributes what a feedback says: the average of the delays that nodes wrote, the holes, how long
-//! the packet was held whose clock is echoed. Hears segments, what arrived and what was read; offers
-//! bare acknowledgements; says nothing.
+//! Contributes what a feedback says: the average of the delays that nodes wrote, the holes, how
+//! long the packet was held whose clock is echoed. Hears segments, what arrived and what was read;
+//! offers bare acknowledgements; says nothing.
 //!
 //! To an adaptive sender it reports early: when the path was slower or faster than the sender's
-//! interval for some packets in a row, or some are missing. A reader that is slower than the network
-//! counts as a delay of the path, while more than half of the buffer is full.
+//! interval for some packets in a row, or some are missing. A reader that is slower than the
+//! network counts as a delay of the path, while more than half of the buffer is full.
 
 use wifu_engine::board::Board;
 use wifu_engine::component::Cx;
+use wifu_engine::descriptor::FEEDBACK;
 use wifu_engine::kit::{Ewma, epoch};
 use wifu_engine::signal::Arrived;
 use wifu_engine::{
     Admit, Component, Descriptor, Facts, FieldUse, Kind, Out, ParamSpec, Params, Role, Segment,
     Signal, Want, WordSpec,
 };
-use wifu_wire::{Class, Flags, Head, HeadField, Seq, Span, Time, Word};
+use wifu_wire::{Class, Flags, Head, HeadField, Note, Seq, Span, Time, Word};
 
 /// See the module.
 pub static EPOCHS: Descriptor = Descriptor {
@@ -69,6 +70,7 @@ pub static EPOCHS: Descriptor = Descriptor {
         WordSpec::new("hold", 32).written(),
         WordSpec::new("more", 1).written(),
     ],
+    notes: &[FEEDBACK],
     probes: &["feedbacks", "early", "hops", "delay_us", "holes"],
     reads: Facts::RX.with(Facts::CONN),
     wants: Facts::TX,
@@ -140,6 +142,7 @@ struct Runs {
 
 struct Epochs {
     words: Words,
+    note: Note,
     drops: u64,
     run: u64,
     slow: f64,
@@ -179,6 +182,7 @@ impl Epochs {
         };
         Epochs {
             words,
+            note: p.note(FEEDBACK.name),
             drops: p.int("adapt_drops"),
             run: p.int("adapt_run"),
             slow: p.real("adapt_slow_factor"),
@@ -370,6 +374,7 @@ impl Component for Epochs {
         if head.get(w.feedback) != 1 {
             return;
         }
+        out.aside.notes.set(self.note, 1);
         self.count += 1;
         let held = (cx.now - self.latest.at).micros();
         for (word, value) in [
@@ -406,7 +411,7 @@ mod tests {
 
     /// Words by their places in the descriptor.
     const DELAY: Word = Word(0);
-    const FEEDBACK: Word = Word(3);
+    const MARKED: Word = Word(3);
     const REQUEST: Word = Word(4);
     const QUICK: Word = Word(5);
     const ADAPT: Word = Word(6);
@@ -449,7 +454,7 @@ mod tests {
         let want = t.offer(Kind::Ack)?;
         let mut head = Head::default();
         let _ = t.fill(&want, &mut head);
-        assert_eq!(head.get(FEEDBACK), 1);
+        assert_eq!(head.get(MARKED), 1);
         Some(head)
     }
 
@@ -472,7 +477,7 @@ mod tests {
         assert_eq!(feedback(&mut t).unwrap().get(DELAY), 1_978);
     }
 
-    /// After how many packets of these delays an adaptive sender whose interval is 2 ms hears of it.
+    /// After how many packets of these delays a sender whose interval is 2 ms hears of it.
     fn runs(delays: impl IntoIterator<Item = u32>) -> Option<usize> {
         let mut t = receiver(&[("epoch", "40 ms")]);
         let mut delays = delays.into_iter();
