@@ -1,8 +1,8 @@
 //! `holes`: goes by what feedback reports missing (Behaviour 8.3, ATP thesis 3.1).
 //!
 //! Contributes sending and resending: what lies in a reported hole goes again, before anything new;
-//! when the receiver has heard nothing for a while ("more"), what is beyond the last hole too. There
-//! is no timer: feedback that stays away is the gate's business. Hears segments and `opened`; emits
+//! when the receiver has heard nothing for a while ("more"), what is beyond the last hole too.
+//! There is no timer: feedback that stays away is the gate's business. Hears segments and `opened`; emits
 //! `acked` and `lost`; writes `tx`.
 //!
 //! Of a segment that lies in a hole in part the whole goes again. What a feedback shows received is
