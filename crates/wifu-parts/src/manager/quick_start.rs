@@ -11,8 +11,8 @@
 //! that opened starts with the SYN; the other one, if it is ever used, with a probe on the first
 //! octet written (Behaviour 16.6 has a second connection with a flipped identifier instead). So
 //! what one end alone fills is on the wire as in the thesis. An end that wrote nothing closes with
-//! the feedback that acknowledges the peer's end, which bears FIN; one that wrote sends a FIN of its
-//! own. A listener's connection counts as open, for the application too, with the SYN: the peer may
+//! the feedback that acknowledges the peer's end, which bears FIN; one that wrote sends its own
+//! FIN. A listener's connection counts as open, for the application too, with the SYN: the peer may
 //! wait for it to speak.
 
 use wifu_engine::admission::{Admission, Claim, Holder, Kept, Key, first};

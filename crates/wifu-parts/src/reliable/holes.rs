@@ -2,8 +2,8 @@
 //!
 //! Contributes sending and resending: what lies in a reported hole goes again, before anything new;
 //! when the receiver has heard nothing for a while ("more"), what is beyond the last hole too.
-//! There is no timer: feedback that stays away is the gate's business. Hears segments and `opened`; emits
-//! `acked` and `lost`; writes `tx`.
+//! There is no timer: feedback that stays away is the gate's business. Hears segments and `opened`;
+//! emits `acked` and `lost`; writes `tx`.
 //!
 //! Of a segment that lies in a hole in part the whole goes again. What a feedback shows received is
 //! not sent again, unless a later one has it in a hole: a receiver whose table of ranges is full
