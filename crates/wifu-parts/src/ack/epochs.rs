@@ -589,7 +589,7 @@ mod tests {
         t.board.app.unread = 60_000;
         data(&mut t, 2_000, 0, 0);
         for _ in 0..3 {
-            t.now = t.now + Span::MILLI * 30;
+            t.now += Span::MILLI * 30;
             t.board.app.unread -= 2 * MSS;
             let _ = t.signal(Signal::Read);
         }

@@ -552,7 +552,7 @@ mod tests {
         ] {
             let mut t = running(set, 3_000);
             t.board.tx.una = t.board.tx.max;
-            t.now = t.now + Span::MILLI * after_ms;
+            t.now += Span::MILLI * after_ms;
             t.board.app.end = Seq(9_000);
             let said = t.signal(Signal::Wrote);
             assert_eq!(said.len(), usize::from(asks), "{after_ms} {set:?}");
