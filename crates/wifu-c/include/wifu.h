@@ -44,6 +44,9 @@ extern "C" {
 #define WIFU_TCP_CWL 227
 #define WIFU_TCP_CLAMP 228
 #define WIFU_AP_NEXT 229
+#define WIFU_ATP 219
+#define WIFU_ATP_AGGRESSIVE 230
+#define WIFU_ATP_ADAPTIVE 231
 
 /* Level of WiFu's own options. */
 #define SOL_WIFU 0x5769

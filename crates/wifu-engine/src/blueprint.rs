@@ -18,6 +18,7 @@ use crate::signal::{ExtId, Signal};
 use crate::store::{StoreKind, StorePlan};
 use crate::words;
 use std::sync::Arc;
+use wifu_wire::format::{Field, WordDecl};
 use wifu_wire::names::unknown;
 use wifu_wire::shim;
 use wifu_wire::{HeadField, Note, Place, Wire, Word};
@@ -108,7 +109,8 @@ impl Blueprint {
         })
     }
 
-    /// Check a composition.
+    /// Check a composition, for who has no handlers: of one that brings some along these are its
+    /// ends alone, between which nobody stands.
     ///
     /// # Errors
     /// Every problem found, each with its key and what would be right.
@@ -144,10 +146,14 @@ impl Blueprint {
         }
         let descs = |b: &Blueprint| b.parts.iter().map(|p| p.desc).collect::<Vec<_>>();
         let lane = ends.lane.as_deref().map_or(Vec::new(), descs);
-        let mut problems = checks::hops(&ends.name, &descs(&ends), &lane, hops.handlers);
-        let parts = descs(&ends);
-        let parts = parts.iter().chain(&lane);
-        problems.extend(checks::notes(&ends.name, parts, hops.handlers));
+        let mut problems = Vec::new();
+        // What handlers write that are named and not known here, who knows them asks.
+        if c.handlers.is_empty() || !hops.handlers.is_empty() {
+            problems = checks::hops(&ends.name, &descs(&ends), &lane, hops.handlers);
+            let parts = descs(&ends);
+            let parts = parts.iter().chain(&lane);
+            problems.extend(checks::notes(&ends.name, parts, hops.handlers));
+        }
         if problems.is_empty() {
             Ok(ends)
         } else {
@@ -287,6 +293,17 @@ impl Blueprint {
     pub fn overhead(&self) -> u32 {
         let unstamped = self.wire.stamps() - self.stamps();
         self.wire.overhead() - unstamped + wifu_wire::ipv4::HEADER as u32 + self.below
+    }
+
+    /// See [`crate::board::SiteFacts::window_unit`].
+    pub(crate) fn window_unit(&self) -> u8 {
+        let words = &self.wire.format().words;
+        let scaled = words.iter().any(|w| w.field == Field::Scale);
+        let unit = |w: &WordDecl| match w.field {
+            Field::Window(unit) if !scaled => Some(unit),
+            _ => None,
+        };
+        words.iter().find_map(unit).unwrap_or(0)
     }
 
     /// An engine parameter.

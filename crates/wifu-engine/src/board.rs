@@ -131,6 +131,8 @@ pub struct ConnFacts {
     pub rmss: u32,
     /// Data may flow.
     pub running: bool,
+    /// How often a receiver reports, where it does so by time; else zero.
+    pub epoch: Span,
     /// State, for people and for the endpoint's house-keeping.
     pub state: State,
     /// What the peer's SYN offered.
@@ -358,6 +360,8 @@ pub struct SiteFacts {
     /// How many of these are timestamps, which segments carry only if the peer offers them too; 0
     /// if the composition offers none, or carries them in any case.
     pub stamps: u32,
+    /// The format announces windows in units of 2^n octets and has no scale of RFC 7323; else 0.
+    pub window_unit: u8,
     /// Initial sequence number by RFC 6528.
     pub isn: Seq,
     /// The connection's identifier, in formats that carry one: drawn, or taken from the peer's
@@ -412,6 +416,13 @@ impl SiteFacts {
         self.rate = route.rate;
         self.tx_power_dbm = route.tx_power_dbm;
         self.sense_dbm = route.sense_dbm;
+    }
+
+    /// The largest window that a segment can announce while no scale is agreed upon, octets.
+    pub fn window_most(&self) -> u32 {
+        65_535u32
+            .checked_shl(u32::from(self.window_unit))
+            .unwrap_or(u32::MAX)
     }
 
     /// The window scale that we offer: what a full receive store needs; none if it needs none.

@@ -24,7 +24,10 @@ pub fn registry() -> Registry {
 }
 
 /// The compositions and profiles that come with WiFu, as text.
-pub const PROTOCOLS: &str = include_str!("protocols/tcp.toml");
+pub const PROTOCOLS: &str = concat!(
+    include_str!("protocols/tcp.toml"),
+    include_str!("protocols/atp.toml")
+);
 
 /// The compositions and profiles that come with WiFu.
 ///

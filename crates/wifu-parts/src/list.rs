@@ -4,15 +4,18 @@ parts! {
     /// Managers: open, close and validate.
     manager {
         handshake::HANDSHAKE,
+        quick_start::QUICK_START,
     }
     /// Round-trip times and the retransmission timeout.
     rtt {
         rfc6298::RFC6298,
+        hold_echo::HOLD_ECHO,
     }
     /// Reliability: what was lost, what goes again.
     reliable {
         cumulative::CUMULATIVE,
         selective::SELECTIVE,
+        holes::HOLES,
     }
     /// Receivers.
     receive {
@@ -43,11 +46,13 @@ parts! {
         ap05::AP05,
         ap11::AP11,
         learned::LEARNED,
+        atp_rate::ATP_RATE,
     }
     /// When to acknowledge.
     ack {
         every::EVERY,
         dynamic::DYNAMIC,
+        epochs::EPOCHS,
     }
     /// What watches the path.
     watch {

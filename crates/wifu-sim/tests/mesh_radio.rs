@@ -86,7 +86,7 @@ fn every_protocol_delivers_every_octet_over_a_chain() {
         assert!(flow.known_s >= flow.last_byte_s && flow.first_byte_s > flow.connected_s);
         let forwarded: Vec<u64> = outcome.nodes.iter().map(|n| n.forwarded).collect();
         assert!(
-            forwarded[0] == 0 && forwarded[1] > 250 && forwarded[3] == 0,
+            forwarded[0] == 0 && forwarded[1] > 210 && forwarded[3] == 0,
             "{forwarded:?}"
         );
     }

@@ -1,4 +1,4 @@
-//! What the TCP family costs: no allocation per packet once a connection runs.
+//! What protocols cost: no allocation per packet once a connection runs.
 
 use wifu_testkit::alloc::{Counting, allocations_in};
 use wifu_testkit::lean::Lean;
@@ -6,7 +6,7 @@ use wifu_testkit::lean::Lean;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PROTOCOLS: [&str; 16] = [
+const PROTOCOLS: [&str; 18] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -22,6 +22,8 @@ const PROTOCOLS: [&str; 16] = [
     "tcp-ap05,profile=ap05-wifu",
     "tcp-ap11",
     "ap-next",
+    "atp,ds_first=2ms",
+    "atp-adaptive,ds_first=2ms",
     "tcp-sack,rcv_wnd=65535,dsack=on,prr=on,rack=on",
 ];
 

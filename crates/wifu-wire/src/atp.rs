@@ -35,7 +35,9 @@ const WORDS: &[WordDecl] = &[
         .doc("SACK_MORE: nothing came for a while; what is beyond the last hole is missing, too."),
     flag("feedback", 0x4000, Field::Own).doc("SACK_OPT: this is feedback, holes may follow."),
     flag("request", 0x2000, Field::Own).doc("SACK_REQ: answer at once."),
-    flag("unserved", 0x1000, Field::Own).doc("On feedback: fewer nodes collected than forwarded."),
+    flag("unserved", 0x1000, Field::Unserved)
+        .on(&["feedback"])
+        .doc("Fewer nodes collected than forwarded."),
     flag("adapt", 0x0800, Field::Own).doc("The flow is adaptive: nodes do not multiply."),
     flag("idle", 0x0400, Field::Own)
         .by(COLLECTED)

@@ -9,7 +9,10 @@ pub const UDP: u8 = 17;
 /// The compositions that come with WiFu. Their numbers are written there and nowhere else but in
 /// `wifu.h`, which a test holds against it. Only two forms of line are read here: who has sockets
 /// alone needs no TOML.
-const COMPOSITIONS: &str = include_str!("../../wifu-parts/src/protocols/tcp.toml");
+const COMPOSITIONS: &str = concat!(
+    include_str!("../../wifu-parts/src/protocols/tcp.toml"),
+    include_str!("../../wifu-parts/src/protocols/atp.toml")
+);
 
 /// Names and numbers, in the order of the file.
 pub fn numbers() -> impl Iterator<Item = (&'static str, u8)> {

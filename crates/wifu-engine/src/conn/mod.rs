@@ -201,6 +201,7 @@ impl Blueprint {
         site.rcv_buf = self.engine_int("rcv_wnd");
         site.mss_limit = self.engine_int("mss");
         site.max_seg = self.engine_int("max_seg");
+        site.window_unit = self.window_unit();
         site.ip_header = header_to(tuple.remote.ip()) as u32;
         let longer = site.ip_header - ipv4::HEADER as u32;
         (site.overhead, site.stamps) = (self.overhead() + longer, self.stamps());

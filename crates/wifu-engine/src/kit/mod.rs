@@ -6,6 +6,7 @@ mod alive;
 mod backoff;
 mod delivery;
 mod duplicates;
+pub mod epoch;
 mod growth;
 mod holes;
 mod hystart;
@@ -29,6 +30,7 @@ pub use alive::{KEEP, KEEP_PARAMS, KeepAlive};
 pub use backoff::Backoff;
 pub use delivery::{Delivery, LostPacket, Sample};
 pub use duplicates::{Duplicates, EMULATE};
+pub use epoch::EPOCH;
 pub use growth::{
     ABC, ABC_LIMIT, CWV, EXIT, Growth, IDLE_RESTART, IW, REDUCES, RTO_HOLD, SSTHRESH,
     initial_window,

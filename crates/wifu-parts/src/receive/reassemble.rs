@@ -137,9 +137,9 @@ impl Reassemble {
         if cx.board.rx.synced {
             return;
         }
-        let (irs, window) = (head.seq, cx.board.site.rcv_buf);
-        let first = irs.plus(1);
-        (self.edge, self.last_ack) = (first.plus(window.min(65_535)), first);
+        let (irs, site) = (head.seq, &cx.board.site);
+        let (first, window) = (irs.plus(1), site.rcv_buf.min(site.window_most()));
+        (self.edge, self.last_ack) = (first.plus(window), first);
         self.told = self.edge;
         let (ts, now) = (head.ts, cx.now);
         self.ts_last = ts.unwrap_or(0);
@@ -147,7 +147,7 @@ impl Reassemble {
         cx.write(|r: &mut RxFacts| {
             r.dsack = dsack;
             (r.irs, r.synced, r.nxt) = (irs, true, first);
-            r.window = window.min(65_535);
+            r.window = window;
             (r.ts_recent, r.ts_recent_at) = (ts.unwrap_or(0), ts.map(|_| now));
         });
     }
@@ -284,7 +284,7 @@ impl Reassemble {
     /// that was agreed.
     fn publish(&mut self, cx: &mut Cx<'_>) {
         let nxt = cx.board.rx.nxt;
-        let most = 65_535 << cx.board.conn.rcv_shift;
+        let most = cx.board.site.window_most() << cx.board.conn.rcv_shift;
         let right = nxt.plus(cx.store.window().min(most));
         if right.after(self.edge) && right.since(self.edge) >= self.step(cx) {
             self.edge = right;
@@ -375,9 +375,9 @@ impl Component for Reassemble {
             let may = !rx.synced || conn.peer.scale.is_some();
             head.options.scale = site.scale().filter(|_| may);
             head.options.sack_ok = self.sack && (!rx.synced || conn.peer.sack_ok);
-            head.window = site.rcv_buf.min(65_535);
+            head.window = site.rcv_buf.min(site.window_most());
         } else {
-            head.window = (rx.window >> conn.rcv_shift).min(65_535);
+            head.window = (rx.window >> conn.rcv_shift).min(site.window_most());
         }
         if !rx.synced {
             return;

@@ -1,0 +1,685 @@
+//! ATP over a pair in virtual time: what Behaviour 18 asks of it, and that its mechanisms act. No
+//! node stands between the ends, so the interval stays what it is at first.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Fault, State};
+use wifu_testkit::pair::{App, CLIENT, Fate, Flying, Pair, SERVER, pattern};
+use wifu_wire::{Flags, Head, Rng, Span, Time};
+
+/// With epochs of a second and of 40 ms, and an interval of 2 ms.
+const SPECS: [&str; 3] = [
+    "atp,ds_first=2ms",
+    "atp-aggressive,ds_first=2ms",
+    "atp-adaptive,ds_first=2ms",
+];
+
+/// Whether it reports every 40 ms.
+fn often(spec: &str) -> bool {
+    !spec.starts_with("atp,")
+}
+
+fn secs(n: u64) -> Span {
+    Span::SECOND * n
+}
+
+fn ms(n: u64) -> Span {
+    Span::MILLI * n
+}
+
+fn protocol(spec: &str) -> Arc<Blueprint> {
+    wifu_parts::blueprint(spec).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A packet as it left: who sent it, when, what it says, what it carries, what became of it.
+#[derive(Clone)]
+struct Left {
+    from: usize,
+    at: Time,
+    head: Head,
+    octets: usize,
+    fate: Fate,
+}
+
+type Seen = Rc<RefCell<Vec<Left>>>;
+
+/// What is said of a packet by name.
+struct Said {
+    wire: Arc<dyn wifu_wire::Wire>,
+}
+
+impl Said {
+    fn word(&self, head: &Head, name: &str) -> u32 {
+        head.get(self.wire.place(name).expect("a word of ATP").word)
+    }
+
+    fn feedback(&self, head: &Head) -> bool {
+        self.word(head, "feedback") == 1
+    }
+
+    fn probe(&self, head: &Head) -> bool {
+        self.word(head, "request") == 1 && !head.flags.has(Flags::SYN)
+    }
+
+    fn parse(&self, f: &Flying) -> Left {
+        let mut head = Head::default();
+        let n = self.wire.parse(&f.bytes, &mut head).expect("ATP");
+        Left {
+            from: f.from,
+            at: f.at,
+            octets: f.bytes.len() - n,
+            head,
+            fate: Fate::Deliver,
+        }
+    }
+}
+
+fn said(spec: &str) -> Said {
+    Said {
+        wire: Arc::clone(&protocol(spec).wire),
+    }
+}
+
+/// A pair in which the client writes `octets` and the server `back`, whose packets are seen, and
+/// judged by `which`.
+fn pair(
+    spec: &str,
+    (octets, back): (usize, usize),
+    mut which: impl FnMut(&Said, &Left) -> Fate + 'static,
+) -> (Pair, Seen) {
+    let (mut pair, seen) = (Pair::new(7), Seen::default());
+    for (side, n) in [octets, back].into_iter().enumerate() {
+        pair.apps[side].to_write = pattern(n, side as u64 + 1);
+    }
+    pair.apps[0].close_after = true;
+    pair.apps[1].close_after = back > 0;
+    let (said, log) = (said(spec), Rc::clone(&seen));
+    pair.spoil = Box::new(move |f| {
+        let mut left = said.parse(f);
+        left.fate = which(&said, &left);
+        let fate = left.fate;
+        log.borrow_mut().push(left);
+        fate
+    });
+    (pair, seen)
+}
+
+/// Run for at most so many seconds; a server that wrote nothing closes when the client did.
+fn run(pair: &mut Pair, spec: &str, limit: u64) {
+    if pair.apps[0].conn.is_none() {
+        pair.connect(&protocol(spec));
+    }
+    let limit = pair.now + secs(limit);
+    while pair.step(limit) == wifu_testkit::pair::Step::Going {
+        pair.apps[1].close_after |= pair.apps[1].eof;
+    }
+}
+
+#[track_caller]
+fn delivered(pair: &Pair, what: &str) {
+    for side in 0..2 {
+        let (got, want) = (&pair.apps[side].read, &pair.apps[1 - side].to_write);
+        assert_eq!(got.len(), want.len(), "{what}: bytes that {side} read");
+        assert!(got == want, "{what}: {side} read other bytes");
+        assert_eq!(
+            pair.apps[side].ended,
+            Some(None),
+            "{what}: how {side} ended"
+        );
+        assert!(pair.apps[side].eof, "{what}: {side} saw no end");
+        assert_eq!(pair.conn(side).state(), State::Closed, "{what}");
+    }
+}
+
+fn complete(
+    spec: &str,
+    octets: usize,
+    which: impl FnMut(&Said, &Left) -> Fate + 'static,
+) -> (Pair, Vec<Left>) {
+    let (mut pair, seen) = pair(spec, (octets, 0), which);
+    run(&mut pair, spec, 7_200);
+    delivered(&pair, spec);
+    (pair, seen.take())
+}
+
+fn probe(pair: &Pair, side: usize, part: &str, name: &str) -> f64 {
+    let mut found = None;
+    pair.conn(side).observe(&mut |p, n, v| {
+        if (p, n) == (part, name) {
+            found = Some(v);
+        }
+    });
+    found.unwrap_or_else(|| panic!("no {part}.{name}"))
+}
+
+fn data<'a>(seen: &'a [Left], side: usize) -> impl Iterator<Item = &'a Left> {
+    seen.iter().filter(move |l| l.from == side && l.octets > 0)
+}
+
+#[test]
+fn a_clean_wire_repeats_nothing_and_spaces_data_by_the_interval() {
+    for spec in SPECS {
+        let (pair, seen) = complete(spec, 300_000, |_, _| Fate::Deliver);
+        let said = said(spec);
+        let times: Vec<Time> = data(&seen, 0).map(|l| l.at).collect();
+        assert_eq!(times.len(), 300_000_usize.div_ceil(1_432), "{spec}");
+        assert!(times.windows(2).all(|w| w[1] - w[0] == ms(2)), "{spec}");
+        assert_eq!(probe(&pair, 0, "atp-rate", "missed"), 0.0, "{spec}");
+        // The answer to the SYN, one per epoch, the end as it came, and the last word.
+        let feedback = seen.iter().filter(|l| said.feedback(&l.head)).count();
+        let epochs = if often(spec) { 420 / 40 } else { 0 };
+        assert!((3..=4).contains(&(feedback - epochs)), "{spec}: {feedback}");
+        let last = seen.last().expect("packets").head.clone();
+        assert!(!said.feedback(&last) && last.flags == Flags(0) && last.ack.is_some());
+        assert_eq!(
+            seen.iter().filter(|l| said.probe(&l.head)).count(),
+            0,
+            "{spec}"
+        );
+    }
+}
+
+#[test]
+fn five_lost_syns_are_repeated_and_six_are_too_many() {
+    for spec in SPECS {
+        for lost in 1..=6 {
+            let mut count = 0;
+            let (mut pair, _) = pair(spec, (20_000, 0), move |_, l| {
+                count += u32::from(l.from == 0);
+                if l.from == 0 && count <= lost {
+                    Fate::Drop
+                } else {
+                    Fate::Deliver
+                }
+            });
+            run(&mut pair, spec, 600);
+            if lost < 6 {
+                delivered(&pair, spec);
+            } else {
+                assert_eq!(pair.apps[0].ended, Some(Some(Fault::TimedOut)), "{spec}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_answer_to_the_syn_is_given_again_and_says_the_same() {
+    for spec in SPECS {
+        let mut answers = 0;
+        let (pair, seen) = complete(spec, 20_000, move |_, l| {
+            answers += u32::from(l.from == 1);
+            if l.from == 1 && answers <= 2 {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+        let syn = |l: &&Left| l.from == 1 && l.head.flags.has(Flags::SYN);
+        let numbers: Vec<_> = seen
+            .iter()
+            .filter(syn)
+            .map(|l| (l.head.seq, l.head.conn_id))
+            .collect();
+        assert_eq!(numbers.len(), 3, "{spec}");
+        assert!(numbers.iter().all(|n| *n == numbers[0]), "{spec}");
+        assert_eq!(pair.conn(0).board().site.conn_id, numbers[0].1);
+    }
+}
+
+#[test]
+fn losses_at_random_both_ways_are_repaired() {
+    for spec in SPECS {
+        for (percent, octets, tries) in [
+            (1, 300_000, 6),
+            (5, 200_000, 6),
+            (10, 100_000, 6),
+            (20, 60_000, 7),
+            (30, 40_000, 11),
+            (50, 20_000, 25),
+        ] {
+            for seed in 0..4 {
+                // Of ten questions in a minute all are lost once in twenty times, at 50 %.
+                let limit = if percent < 50 { 60 } else { 600 };
+                let full = format!("{spec},syn_tries={tries},ask_limit={limit}s");
+                let mut rng = Rng::new(seed * 100 + percent);
+                let (mut pair, seen) = pair(&full, (octets, octets / 2), move |_, _| {
+                    if rng.below(100) < percent {
+                        Fate::Drop
+                    } else {
+                        Fate::Deliver
+                    }
+                });
+                run(&mut pair, &full, 7_200);
+                delivered(&pair, &format!("{full} at {percent} %, seed {seed}"));
+                let lost = data(&seen.borrow(), 0)
+                    .filter(|l| l.fate == Fate::Drop)
+                    .count();
+                let again = pair.conn(0).board().tx.retransmits;
+                assert!(again as usize >= lost, "{full}: {again} for {lost}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hole_is_reported_and_only_what_was_lost_goes_again() {
+    for spec in SPECS {
+        let mut count = 0;
+        let (pair, seen) = complete(spec, 1_500_000, move |_, l| {
+            count += u32::from(l.octets > 0);
+            if l.octets > 0 && [20, 21, 40].contains(&count) {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+        assert_eq!(pair.conn(0).board().tx.retransmits, 3, "{spec}");
+        let lost: Vec<_> = data(&seen, 0).filter(|l| l.fate == Fate::Drop).collect();
+        let holes = seen.iter().flat_map(|l| l.head.ranges().to_vec());
+        let holes: Vec<_> = holes.collect();
+        assert!(
+            holes.contains(&(lost[0].head.seq, lost[1].head.seq.plus(1_432))),
+            "{spec}"
+        );
+    }
+}
+
+/// Nothing comes behind what is lost: no hole shows it.
+#[test]
+fn a_lost_tail_goes_again_when_the_receiver_says_that_more_is_missing() {
+    for spec in SPECS {
+        for tail in [1, 3, 10] {
+            let first = 40 - tail;
+            let mut count = 0;
+            let (pair, seen) = complete(spec, 40 * 1_432, move |_, l| {
+                count += usize::from(l.from == 0 && (l.octets > 0 || l.head.flags.has(Flags::FIN)));
+                let sent = l.from == 0 && (l.octets > 0 || l.head.flags.has(Flags::FIN));
+                if sent && (first..=40).contains(&(count - 1)) {
+                    Fate::Drop
+                } else {
+                    Fate::Deliver
+                }
+            });
+            let said = said(spec);
+            let more = seen.iter().filter(|l| said.word(&l.head, "more") == 1);
+            assert!(more.count() >= 1, "{spec} {tail}");
+            assert!(
+                pair.conn(0).board().tx.retransmits >= tail as u32 + 1,
+                "{spec}"
+            );
+            assert_eq!(
+                probe(&pair, 0, "atp-rate", "starts"),
+                1.0,
+                "{spec} {tail}: not asked"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_only_packet_may_be_lost() {
+    for spec in SPECS {
+        let mut count = 0;
+        complete(spec, 1_000, move |_, l| {
+            count += u32::from(l.octets > 0);
+            if l.octets > 0 && count == 1 {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+    }
+}
+
+/// The rate is halved twice, the way is asked for at the third time.
+#[test]
+fn feedback_that_stays_away_halves_the_rate_twice_and_then_the_way_is_asked_for() {
+    for spec in SPECS {
+        let from = Time(1_000_000) + ms(100);
+        let mut asked = false;
+        let mut heard = false;
+        let (pair, seen) = complete(spec, 3_000_000, move |s, l| {
+            asked |= s.probe(&l.head);
+            heard |= asked && s.word(&l.head, "quick") == 1;
+            if l.at >= from && s.feedback(&l.head) && !heard {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+        assert_eq!(probe(&pair, 0, "atp-rate", "missed"), 3.0, "{spec}");
+        assert_eq!(probe(&pair, 0, "atp-rate", "starts"), 2.0, "{spec}");
+        let gaps: Vec<Span> = {
+            let times: Vec<Time> = data(&seen, 0).map(|l| l.at).collect();
+            times.windows(2).map(|w| w[1] - w[0]).collect()
+        };
+        for gap in [2, 4, 8] {
+            assert!(gaps.contains(&ms(gap)), "{spec}: {gap} ms");
+        }
+        let said = said(spec);
+        let asked = seen
+            .iter()
+            .find(|l| said.probe(&l.head))
+            .expect("a question");
+        let answer = seen
+            .iter()
+            .find(|l| said.word(&l.head, "quick") == 1 && l.at > asked.at);
+        let answer = answer.expect("an answer").at;
+        let between = data(&seen, 0).any(|l| l.at > asked.at && l.at < answer);
+        assert!(!between, "{spec}: no data while it asks");
+    }
+}
+
+#[test]
+fn feedback_that_is_late_or_doubled_is_told_by_its_number() {
+    for spec in SPECS {
+        let mut rng = Rng::new(5);
+        let (pair, _) = complete(spec, 1_500_000, move |s, l| match s.feedback(&l.head) {
+            true if rng.below(3) == 0 => Fate::Late(ms(60)),
+            true if rng.below(2) == 0 => Fate::Twice,
+            _ => Fate::Deliver,
+        });
+        if often(spec) {
+            assert!(probe(&pair, 0, "quick-start", "stale") > 2.0, "{spec}");
+        }
+        assert_eq!(pair.conn(0).board().tx.retransmits, 0, "{spec}");
+    }
+}
+
+#[test]
+fn packets_that_are_overtaken_go_again_once_at_the_most() {
+    for spec in SPECS {
+        let mut rng = Rng::new(5);
+        let (pair, seen) = complete(spec, 600_000, move |_, l| {
+            if l.octets > 0 && rng.below(10) == 0 {
+                Fate::Behind(10)
+            } else {
+                Fate::Deliver
+            }
+        });
+        // What feedback saw as a hole goes again once: what left later was there.
+        let again = pair.conn(0).board().tx.retransmits;
+        let behind = |l: &&Left| matches!(l.fate, Fate::Behind(_));
+        let held = data(&seen, 0).filter(behind).count();
+        assert!(again as usize <= held, "{spec}: {again} of {held}");
+    }
+}
+
+#[test]
+fn every_packet_of_the_close_may_be_lost() {
+    for spec in SPECS {
+        type Which = fn(&Said, &Left) -> bool;
+        let fin: Which = |s, l| l.head.flags.has(Flags::FIN) && !s.feedback(&l.head);
+        let answer: Which = |s, l| l.head.flags.has(Flags::FIN) && s.feedback(&l.head);
+        let last: Which = |s, l| {
+            let marks = Flags::SYN.with(Flags::FIN);
+            l.from == 0 && l.octets == 0 && !l.head.flags.has(marks) && !s.probe(&l.head)
+        };
+        for which in [fin, answer, last] {
+            for most in [1, 3] {
+                let mut lost = 0;
+                let (_, seen) = complete(spec, 20_000, move |s, l| {
+                    lost += u32::from(which(s, l));
+                    if which(s, l) && lost <= most {
+                        Fate::Drop
+                    } else {
+                        Fate::Deliver
+                    }
+                });
+                let lost = seen.iter().filter(|l| l.fate == Fate::Drop).count();
+                assert_eq!(lost, most as usize, "{spec}");
+            }
+        }
+    }
+}
+
+/// Of the server's last word nothing arrives: it says it ten times, and then keeps still; the
+/// client finds out by asking.
+#[test]
+fn the_last_word_is_said_ten_times() {
+    let spec = SPECS[1];
+    let (mut pair, seen) = pair(spec, (20_000, 0), move |s, l| {
+        let end = l.head.flags.has(Flags::FIN) && s.feedback(&l.head);
+        if end { Fate::Drop } else { Fate::Deliver }
+    });
+    run(&mut pair, spec, 50);
+    let said = said(spec);
+    let ends: Vec<Time> = {
+        let seen = seen.borrow();
+        let end = |l: &&Left| l.head.flags.has(Flags::FIN) && said.feedback(&l.head);
+        seen.iter().filter(end).map(|l| l.at).collect()
+    };
+    assert_eq!(ends.len(), 10);
+    assert!(ends.windows(2).all(|w| w[1] - w[0] == ms(200)));
+}
+
+#[test]
+fn a_reader_that_stops_shuts_the_window_and_a_lost_update_is_asked_for() {
+    for spec in SPECS {
+        let spec = &format!("{spec},rcv_wnd=65536");
+        let (mut pair, seen) = pair(spec, (300_000, 0), |_, _| Fate::Deliver);
+        pair.apps[1].stalled = true;
+        run(&mut pair, spec, 30);
+        let board = pair.conn(0).board();
+        assert!(board.peer.persist && board.peer.window < 1_432, "{spec}");
+        assert_eq!(
+            pair.conn(1).board().app.unread / 1_432,
+            65_536 / 1_432,
+            "{spec}"
+        );
+        let said = said(spec);
+        let asked = seen.borrow().iter().filter(|l| said.probe(&l.head)).count();
+        assert!((3..20).contains(&asked), "{spec}: {asked}");
+        assert_eq!(probe(&pair, 0, "atp-rate", "missed"), 0.0, "{spec}");
+        pair.apps[1].stalled = false;
+        run(&mut pair, spec, 600);
+        delivered(&pair, spec);
+        assert_eq!(
+            probe(&pair, 0, "atp-rate", "starts"),
+            1.0,
+            "{spec}: a probe is no start"
+        );
+    }
+}
+
+#[test]
+fn both_ends_may_write_and_close_in_any_order() {
+    for spec in SPECS {
+        for (octets, back) in [(100_000, 100_000), (0, 50_000), (200_000, 1), (1, 200_000)] {
+            let (mut pair, seen) = pair(spec, (octets, back), |_, _| Fate::Deliver);
+            run(&mut pair, spec, 600);
+            delivered(&pair, &format!("{spec} {octets} {back}"));
+            let said = said(spec);
+            // The server's half begins with a question of its own.
+            let seen = seen.borrow();
+            let first = seen.iter().find(|l| l.from == 1 && !said.feedback(&l.head));
+            assert!(first.is_some_and(|l| said.probe(&l.head)), "{spec}");
+            assert_eq!(data(&seen, 1).count(), back.div_ceil(1_432), "{spec}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_answers_after_the_end_of_what_it_read_is_heard() {
+    for spec in SPECS {
+        let (mut pair, _) = pair(spec, (30_000, 0), |_, _| Fate::Deliver);
+        pair.connect(&protocol(spec));
+        while !pair.apps[1].eof {
+            let limit = pair.now + secs(60);
+            pair.step(limit);
+        }
+        pair.apps[1].to_write = pattern(40_000, 9);
+        pair.apps[1].close_after = true;
+        run(&mut pair, spec, 600);
+        delivered(&pair, spec);
+    }
+}
+
+#[test]
+fn a_host_that_restarts_refuses_by_identifier() {
+    for spec in SPECS {
+        let (mut pair, _) = pair(spec, (3_000_000, 0), |_, _| Fate::Deliver);
+        run(&mut pair, spec, 1);
+        pair.ends[1] = Endpoint::new(EndpointConfig::default());
+        pair.ends[1].serve(&protocol(spec));
+        run(&mut pair, spec, 10);
+        assert_eq!(pair.apps[0].ended, Some(Some(Fault::Reset)), "{spec}");
+    }
+}
+
+#[test]
+fn a_port_without_a_listener_refuses() {
+    let (mut pair, _) = pair(SPECS[0], (1_000, 0), |_, _| Fate::Deliver);
+    pair.ends[1].serve(&protocol(SPECS[0]));
+    pair.apps[0].conn = Some(pair.dial(&protocol(SPECS[0])));
+    run(&mut pair, SPECS[0], 10);
+    assert_eq!(pair.apps[0].ended, Some(Some(Fault::Refused)));
+}
+
+#[test]
+fn a_client_that_forgot_connects_again_from_the_same_port_after_three_seconds() {
+    let spec = SPECS[0];
+    // The server is not told that nobody knows its connection any more.
+    let (mut pair, _) = pair(spec, (3_000_000, 0), |_, l| {
+        if l.from == 0 && l.head.flags.has(Flags::RST) {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    run(&mut pair, spec, 1);
+    let (local, remote) = {
+        let tuple = pair.conn(0).tuple();
+        (tuple.local, tuple.remote)
+    };
+    let old = pair.apps[1].conn.expect("accepted");
+    pair.ends[0] = Endpoint::new(EndpointConfig {
+        seed: 99,
+        ..EndpointConfig::default()
+    });
+    let id = pair.ends[0]
+        .connect(pair.now, &protocol(spec), local, remote)
+        .expect("free");
+    let to_write = pattern(50_000, 3);
+    pair.apps[0] = App {
+        to_write: to_write.clone(),
+        close_after: true,
+        conn: Some(id),
+        ..App::default()
+    };
+    // What the old one heard last is younger: refused.
+    run(&mut pair, spec, 2);
+    assert_eq!(pair.apps[0].ended, Some(Some(Fault::Refused)));
+    let now = pair.now;
+    pair.ends[0].close(now, id);
+    let later = pair.now + secs(3);
+    pair.run(later);
+    pair.now = later;
+    let id = pair.ends[0]
+        .connect(pair.now, &protocol(spec), local, remote)
+        .expect("free");
+    pair.apps[0] = App {
+        to_write: to_write.clone(),
+        close_after: true,
+        conn: Some(id),
+        ..App::default()
+    };
+    pair.apps[1] = App::default();
+    run(&mut pair, spec, 60);
+    assert_ne!(pair.apps[1].conn, Some(old));
+    assert!(pair.apps[1].read == to_write);
+    assert_eq!(pair.apps[0].ended, Some(None));
+    assert_eq!((local.ip(), remote.ip()), (CLIENT.into(), SERVER.into()));
+}
+
+#[test]
+fn thirty_two_connections_between_one_pair_of_hosts_all_deliver() {
+    let protocol = protocol(SPECS[0]);
+    let mut pair = Pair::new(3);
+    let at = core::net::SocketAddrV4::new(SERVER, 80);
+    pair.ends[1].listen(&protocol, at, 64).expect("free");
+    pair.usher = Some(Box::new(|| App {
+        let_go: true,
+        ..App::default()
+    }));
+    let mut payloads: Vec<Vec<u8>> = (0..32).map(|n| pattern(30_000 + n, n as u64)).collect();
+    for payload in &payloads {
+        let id = pair.dial(&protocol);
+        let app = App {
+            to_write: payload.clone(),
+            close_after: true,
+            conn: Some(id),
+            ..App::default()
+        };
+        pair.crowd[0].insert(id, app);
+    }
+    let limit = pair.now + secs(20);
+    pair.run(limit);
+    let mut read: Vec<Vec<u8>> = pair.crowd[1].values().map(|a| a.read.clone()).collect();
+    payloads.sort();
+    read.sort();
+    assert!(read == payloads);
+}
+
+/// Data every half second, at an epoch of 40 ms.
+#[test]
+fn a_slow_writer_misses_no_feedback_and_one_that_idled_asks_first() {
+    let spec = SPECS[1];
+    let (mut pair, seen) = pair(spec, (0, 0), |_, _| Fate::Deliver);
+    pair.apps[0].close_after = false;
+    run(&mut pair, spec, 1);
+    for n in 1..=40 {
+        pair.apps[0].to_write = pattern(1_000 * n, 4);
+        let limit = pair.now + ms(500);
+        run_until(&mut pair, limit);
+    }
+    assert_eq!(probe(&pair, 0, "atp-rate", "missed"), 0.0);
+    let starts = |pair: &Pair| probe(pair, 0, "atp-rate", "starts");
+    assert_eq!(starts(&pair), 1.0);
+    let limit = pair.now + secs(120);
+    run_until(&mut pair, limit);
+    let packets = seen.borrow().len();
+    pair.apps[0].to_write = pattern(60_000, 4);
+    let limit = pair.now + secs(1);
+    run_until(&mut pair, limit);
+    assert_eq!(starts(&pair), 2.0);
+    assert!(said(spec).probe(&seen.borrow()[packets].head));
+    pair.apps[0].close_after = true;
+    run(&mut pair, spec, 60);
+    delivered(&pair, spec);
+}
+
+fn run_until(pair: &mut Pair, limit: Time) {
+    pair.run(limit);
+    pair.now = limit;
+}
+
+#[test]
+fn what_is_broken_on_the_way_counts_as_lost_and_clocks_may_wrap() {
+    for spec in SPECS {
+        let mut rng = Rng::new(11);
+        let (mut pair, _) = pair(spec, (200_000, 100_000), move |_, _| {
+            if rng.below(20) == 0 {
+                Fate::Corrupt
+            } else {
+                Fate::Deliver
+            }
+        });
+        pair.now = Time((1 << 32) * 1_000 - 300_000_000);
+        run(&mut pair, spec, 600);
+        delivered(&pair, spec);
+    }
+}
+
+#[test]
+fn an_application_that_is_gone_before_the_end_resets() {
+    let spec = SPECS[0];
+    let (mut pair, _) = pair(spec, (3_000_000, 0), |_, _| Fate::Deliver);
+    run(&mut pair, spec, 1);
+    let (now, id) = (pair.now, pair.apps[1].conn.expect("accepted"));
+    pair.ends[1].close(now, id);
+    pair.apps[1].conn = None;
+    run(&mut pair, spec, 5);
+    assert_eq!(pair.apps[0].ended, Some(Some(Fault::Reset)));
+}
