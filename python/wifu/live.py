@@ -265,7 +265,7 @@ _PARAMETERS = {
     "net/ipv4/conf/default/rp_filter": "0",
     "net/ipv4/conf/all/send_redirects": "0",
     "net/ipv4/conf/default/send_redirects": "0",
-    # As in an emulation: BBR as the machine's default would pace sockets that are told another later.
+    # As in an emulation: of BBR as the default, sockets keep the pacing when they are told another.
     "net/ipv4/tcp_congestion_control": "reno",
     "net/ipv6/conf/all/disable_ipv6": "1",
     "net/ipv6/conf/default/disable_ipv6": "1",
