@@ -153,7 +153,7 @@ fn probe(pair: &Pair, side: usize, part: &str, name: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {part}.{name}"))
 }
 
-fn data<'a>(seen: &'a [Left], side: usize) -> impl Iterator<Item = &'a Left> {
+fn data(seen: &[Left], side: usize) -> impl Iterator<Item = &Left> {
     seen.iter().filter(move |l| l.from == side && l.octets > 0)
 }
 
@@ -304,10 +304,7 @@ fn a_lost_tail_goes_again_when_the_receiver_says_that_more_is_missing() {
             let said = said(spec);
             let more = seen.iter().filter(|l| said.word(&l.head, "more") == 1);
             assert!(more.count() >= 1, "{spec} {tail}");
-            assert!(
-                pair.conn(0).board().tx.retransmits >= tail as u32 + 1,
-                "{spec}"
-            );
+            assert!(pair.conn(0).board().tx.retransmits > tail as u32, "{spec}");
             assert_eq!(
                 probe(&pair, 0, "atp-rate", "starts"),
                 1.0,
