@@ -274,13 +274,23 @@ pub fn enter_network(fd: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Let `command` run in the network namespace behind `fd`, in place of this process's.
+/// Let `command` run in the network namespace behind `fd`, in place of this process's, and hear all
+/// signals: a child inherits those that its parent blocks to read them from a descriptor, and most
+/// programs never unblock them, so that no Ctrl-C would end it.
 pub fn spawn_inside(command: &mut std::process::Command, fd: OwnedFd) {
     use std::os::unix::process::CommandExt;
-    // SAFETY: the closure runs between fork and exec and makes one system call on a descriptor it
-    // owns: it neither allocates nor takes a lock, so it is async-signal-safe.
+    // SAFETY: the closure runs between fork and exec and makes system calls on a descriptor it owns
+    // and on a local set: it neither allocates nor takes a lock, so it is async-signal-safe.
     unsafe {
-        command.pre_exec(move || enter_network(&fd));
+        command.pre_exec(move || {
+            let mut none = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
+            libc::sigemptyset(none.as_mut_ptr());
+            let r = libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), core::ptr::null_mut());
+            if r != 0 {
+                return Err(io::Error::from_raw_os_error(r));
+            }
+            enter_network(&fd)
+        });
     }
 }
 

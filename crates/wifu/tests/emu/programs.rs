@@ -227,6 +227,21 @@ fn the_prompt_measures_protocols_of_ours_and_of_a_file_beside_the_kernels() {
     assert!(!said.contains("snr A B DB"), "the whole list: {said}");
 }
 
+/// `wifu emu` reads signals from a descriptor; its hosts' programs must not inherit that.
+#[test]
+fn programs_of_the_prompt_hear_signals() {
+    if !privileged() {
+        return;
+    }
+    let dir = Scratch::new("signals");
+    let file = dir.0.join("status");
+    let lines = format!("n1 cp /proc/self/status {}\nquit\n", file.display());
+    let (_, said) = prompted("signals", &["--topo", "linear,2"], &lines);
+    let status = std::fs::read_to_string(&file).expect(&said);
+    let blocked = status.lines().find_map(|l| l.strip_prefix("SigBlk:"));
+    assert_eq!(blocked.map(str::trim), Some("0000000000000000"));
+}
+
 #[test]
 fn unmodified_programs_run_over_wifu_on_emulated_hosts() {
     if !privileged() {
