@@ -177,6 +177,9 @@ def test_stacks_that_do_the_same_are_identical_and_no_hard_pass(
     assert verdict.to_json()["checks"][0]["identical"]
     soft = judged(found, "SOFT", range=within, **check)
     assert (soft.verdict, soft.findings[0].why) == ("PASS", f"identical in {runs}")
+    # No difference is not "above" none.
+    none = 1 if kind == "ratio" else 0
+    assert judged(found, "SOFT", at_least=none, **check).verdict == "identical"
     # To be identical is a difference from what was published, if that is one.
     assert judged(found, at_least=within[1], **check).verdict == "FAIL"
 
