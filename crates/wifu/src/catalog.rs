@@ -43,7 +43,7 @@ pub struct ListArgs {
 #[derive(Args)]
 pub struct DescribeArgs {
     /// A protocol (with parameters: tcp-newreno,iw=4), a part, a handler, a wire format, an
-    /// annotation, a profile, or a testbed set
+    /// annotation, a profile, or a testbed set; `format:atp` where two are called alike
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -323,8 +323,9 @@ fn protocol_json(p: &Protocol) -> Json {
 /// Nothing has that name.
 pub fn describe(args: &DescribeArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
     let registry = &args.known.with(registry)?;
-    let stem = args.name.split(',').next().unwrap_or_default();
-    let Some((json, text)) = described(&args.name, stem, registry)? else {
+    let (kind, name) = kind_of(&args.name);
+    let stem = name.split(',').next().unwrap_or_default();
+    let Some((json, text)) = described(kind, name, stem, registry)? else {
         let library = registry.library();
         let parts = registry.parts().parts().names();
         let others: Vec<&str> = parts
@@ -346,26 +347,53 @@ pub fn describe(args: &DescribeArgs, registry: &Registry) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
+/// Kinds of what may be called alike, such as the format `atp` of the protocol `atp`.
+const KINDS: [&str; 4] = ["protocol", "part", "handler", "format"];
+
+/// `format:atp` is of a kind, `atp` of the first that has it.
+fn kind_of(word: &str) -> (Option<&str>, &str) {
+    match word.split_once(':') {
+        Some((kind, name)) if KINDS.contains(&kind) => (Some(kind), name),
+        _ => (None, word),
+    }
+}
+
 /// What is known of the name `stem`, which may begin the specification of a protocol: for machines
 /// and for people.
 fn described(
+    kind: Option<&str>,
     spec: &str,
     stem: &str,
     registry: &Registry,
 ) -> anyhow::Result<Option<(Json, String)>> {
     let library = registry.library();
-    if library.protocols().iter().any(|p| p == stem) {
+    let asked = |of: &str| kind.is_none_or(|k| k == of);
+    let format = formats::all(registry).find(|f| f.name == stem);
+    if asked("protocol") && library.protocols().iter().any(|p| p == stem) {
         let p = registry.resolve(spec)?;
-        return Ok(Some((protocol_json(&p), protocol_text(&p))));
+        let mut text = protocol_text(&p);
+        if format.is_some() {
+            text += &format!("\nIts format is called so, too: wifu describe format:{stem}\n");
+        }
+        return Ok(Some((protocol_json(&p), text)));
     }
-    if let Some(d) = registry.parts().parts().find(stem) {
+    if let Some(d) = registry
+        .parts()
+        .parts()
+        .find(stem)
+        .filter(|_| asked("part"))
+    {
         return Ok(Some((parts::json(d), parts::text(d))));
     }
-    if let Some(d) = registry.kinds().handlers.find(stem) {
+    let handler = registry.kinds().handlers.find(stem);
+    if let Some(d) = handler.filter(|_| asked("handler")) {
         return Ok(Some((handlers::json(d), handlers::text(d))));
     }
-    if let Some(f) = formats::all(registry).find(|f| f.name == stem) {
+    if let Some(f) = format.filter(|_| asked("format")) {
         return Ok(Some((formats::json(f), formats::text(f))));
+    }
+    if kind.is_some() {
+        return Ok(None);
     }
     if let Some(n) = annotations::all(registry).find(|n| n.name == stem) {
         let (json, text) = (

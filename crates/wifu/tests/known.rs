@@ -71,7 +71,7 @@ fn handlers_are_listed_and_described() {
 #[test]
 fn formats_say_each_word_and_who_writes_it_on_which_type() {
     assert!(said(&["list", "formats"]).contains("\n  atp "));
-    let atp = json(&["describe", "atp", "--json"]);
+    let atp = json(&["describe", "format:atp", "--json"]);
     let words = atp["words"].as_array().unwrap();
     let told = |w: &&Json| !w["zero"].as_str().unwrap().is_empty();
     assert!(words.iter().any(|w| told(&w)), "what zero means");
@@ -93,7 +93,12 @@ fn formats_say_each_word_and_who_writes_it_on_which_type() {
             .values()
             .any(|b| b != "end")
     }));
+    // The protocol has its name, and says so.
     let text = said(&["describe", "atp"]);
+    assert!(text.starts_with("atp (protocol)"), "{text}");
+    assert!(text.contains("wifu describe format:atp"), "{text}");
+    assert!(!wifu(&["describe", "part:atp"], "").0);
+    let text = said(&["describe", "format:atp"]);
     for part in ["Packet types", "Zero means: ", "end and hop", "UDP: port"] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -302,13 +307,15 @@ fn annotations_and_the_shim_are_listed_and_described() {
     let text = said(&["describe", "unserved"]);
     assert!(text.contains("read by the engine"), "{text}");
     // What the node reads is known before anybody writes it.
-    for name in ["priority", "feedback", "deadline"] {
+    for (name, by) in [
+        ("priority", "nobody here"),
+        ("feedback", "epochs"),
+        ("deadline", "nobody here"),
+    ] {
         assert!(said(&["list", "annotations"]).contains(&format!("\n  {name} ")));
         let text = said(&["describe", name]);
-        assert!(
-            text.contains("Written by nobody here; read by the node."),
-            "{text}"
-        );
+        let written = format!("Written by {by}; read by the node.");
+        assert!(text.contains(&written), "{text}");
     }
     assert!(said(&["list", "formats"]).contains("\n  shim "));
     assert!(said(&["describe", "shim"]).starts_with("shim (wire format)"));
