@@ -37,7 +37,8 @@ HOLM = "Holm, over the cells of each table"
 
 
 NEWEST = metrics.column("sum_rates")
-"""A column that tables of older labs lack."""
+NEWEST_OF_FLOWS = "rest_s"
+"""Columns that tables of older labs lack."""
 
 
 class Run:
@@ -141,9 +142,13 @@ class Results:
         if self.plan.measure != (made := measured(self.runs)) and "sim_seconds" in self.runs:
             self._other_measure(made)
             self._renew(axes)
-        elif NEWEST not in self.runs and "sim_seconds" in self.runs:
+        elif not self._newest() and "sim_seconds" in self.runs:
             self._renew(axes)
         self._compared: dict[tuple[str, str, str], pd.DataFrame] = {}
+
+    def _newest(self) -> bool:
+        """Whether the tables are as this lab writes them."""
+        return NEWEST in self.runs and NEWEST_OF_FLOWS in self.flows
 
     def _renew(self, axes: list[str]) -> None:
         """Tables that an older lab wrote hold what it took for these metrics: made anew from the

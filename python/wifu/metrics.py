@@ -15,6 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wifu import asked
+from wifu.batches import batch_rates as batch_rates
+from wifu.batches import rates as rates_of
+from wifu.batches import rest_of, steady, steady_batches
 from wifu.errors import LabError, MissingError, nearest
 from wifu.hops import hop_rows as hop_rows
 from wifu.hops import mean_passive, packet_loss
@@ -107,26 +110,6 @@ def starved_share(rates_bps: ArrayLike) -> float:
     return float(np.mean(x < STARVED_BPS)) if known else float("nan")
 
 
-def kept_batches(
-    octets: Sequence[float], ends: Sequence[float], discard: int = 1
-) -> tuple[Floats, Floats]:
-    """Bytes of the batches of steady state and how long each took, without the first `discard`."""
-    spans = np.diff(np.concatenate(([0.0], np.asarray(ends, dtype=float))))
-    count = min(len(octets), len(spans))
-    kept = np.asarray(octets[:count], dtype=float)[discard:]
-    return np.asarray(kept, dtype=float), np.asarray(spans[:count][discard:], dtype=float)
-
-
-def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1) -> Floats:
-    """Goodput in each batch of steady state, without the first `discard` batches; nan for one that
-    took no time, as it came with what ended the one before.
-    """
-    kept, spans = kept_batches(octets, ends, discard)
-    rates = np.full(spans.shape, np.nan, dtype=np.float64)
-    np.divide(kept * 8.0, spans, out=rates, where=spans > 0)
-    return rates
-
-
 def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
     """Goodput of one flow, bit/s, as the plan measures it. 0 for a flow that delivered nothing; nan
     for one that was not there in the window, or had not started when the run ended, and of a
@@ -136,7 +119,7 @@ def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) ->
     if not octets and unstarted(flow.get("start_s") or 0.0, outcome.get("sim_seconds") or 0.0):
         return float("nan")
     if measure.mode == "steady":
-        return _steady(outcome, flow, measure.discard)
+        return steady(outcome, flow, measure.discard)
     if measure.mode == "window":
         begin, over = window_part(outcome, flow, measure)
         # Nor is it known where nobody can tell until when it was there.
@@ -167,6 +150,8 @@ def window_part(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> 
     over = flow.get("last_byte_s") if flow.get("finished") else None
     if over is not None:
         return begin, min(measure.end, float(over))
+    if flow.get("fault") and flow.get("app") != "http":
+        return begin, measure.end  # nothing comes of it any more
     end = min(measure.end, float(outcome["sim_seconds"]))
     return begin, float("nan") if cut_short(end, measure) else end
 
@@ -211,19 +196,6 @@ def _end(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
     """Until when a flow's bytes count: its last one, or the end of a run that cut it off."""
     end: float | None = flow.get("last_byte_s" if flow.get("finished") else "")
     return outcome.get("sim_seconds") if end is None else end
-
-
-def _steady(outcome: Outcome, flow: Mapping[str, Any], discard: int) -> float:
-    batches, ends = flow.get("batches") or [], outcome.get("batches_end_s") or []
-    octets, spans = kept_batches(batches, ends, discard)
-    if spans.sum() > 0:
-        # Not the mean of the rates: batches have equal packets, so that it favours the quick ones.
-        return float(octets.sum() * 8.0 / spans.sum())
-    # Stopped by the clock before a batch ended: what came after the batches to discard, per time.
-    known = min(discard, len(ends))
-    rest = float(flow.get("bytes") or 0) - sum(batches[:known])
-    span = float(outcome["sim_seconds"]) - (ends[known - 1] if known else 0.0)
-    return rest * 8.0 / span if span > 0 else 0.0
 
 
 def carriers(flows: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -530,6 +502,7 @@ def flow_row(
         "delay_s": float(np.mean(delays)) if delays else None,
         "requests": len(flow.get("requests") or []),
         "requests_cut": under_way,
+        "requests_failed": asked.failed(flow),
         "requests_late": late,
         "batch_goodput_bps": None,
         "batch_bytes": None,
@@ -537,10 +510,10 @@ def flow_row(
         "batches_ended": len(outcome.get("batches_end_s") or []),
     }
     if flow.get("batches"):
-        given = (flow["batches"], outcome.get("batches_end_s") or [], measure.discard)
-        whole["batch_goodput_bps"] = [float(v) for v in batch_rates(*given)]
-        kept = kept_batches(*given)
+        kept = steady_batches(outcome, flow, measure.discard)
+        whole["batch_goodput_bps"] = [float(v) for v in rates_of(*kept)]
         whole["batch_bytes"], whole["batch_s"] = ([float(v) for v in part] for part in kept)
+    whole["rest_s"] = rest_of(outcome, flow)[1]
     for key in _COPIED:
         whole[key] = flow.get(key)
     for kind in ("rtt", "one_way"):
