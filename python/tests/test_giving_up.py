@@ -137,6 +137,7 @@ def test_a_connection_that_failed_carries_nothing_for_the_rest_of_the_window(
     for more in ({"fault": None}, {"app": "http"}):
         others = {"sim_seconds": 9.0, "flows": [{**dead, **more}]}
         assert np.isnan(metrics.run_row(others, window)["goodput"]), "it would have gone on"
+
     # Of what would have gone on beside it nothing is known, and no other window helps.
     def series(run: int) -> dict[str, bytes]:
         return {f"flow.{n}.delivered": pairs([1.0, 2.0], [1e5, 2e5 + run]) for n in (1, 2)}

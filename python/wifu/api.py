@@ -429,8 +429,8 @@ class Results:
 
     def comparison(self, metrics: Sequence[str] | None = None) -> dict[str, Any]:
         """What the report compares, as data: of each metric (the plan's first ones) the table of
-        `compare`, how p was found and corrected, and what compared levels differ in besides what
-        their names say.
+        `compare`, how p was found and corrected, what compared levels differ in besides what
+        their names say, and what is to be said beside the numbers of a metric (`notes`).
         """
         chosen = self.plan.metrics[:COMPARED] if metrics is None else metrics
         tables = {name: self.compare(name) for name in chosen}
@@ -444,8 +444,18 @@ class Results:
             "correction": None if self.plan.deterministic else HOLM,
             "level": LEVEL,
             "differences": [d.to_json() for d in alike.differences(self.plan)],
+            "notes": {k: said for k, frame in tables.items() if (said := self._said(k, frame))},
             "tables": {k: _rows(frame) for k, frame in tables.items() if not frame.empty},
         }
+
+    def _said(self, name: str, frame: pd.DataFrame) -> list[str]:
+        """The sentences that the report has below a metric's tables."""
+        cells = self.plan.cells
+        said = [cutoff.sentence(self, cells, name), *cautions.notes(self, cells, name)]
+        if not (frame.empty or self.plan.deterministic):
+            # What judges comparisons stands on this module.
+            said += import_module("wifu.compared").beyond(frame, name)
+        return [words for words in said if words]
 
     def plot(self, kind: str = "bars", ax: Any = None, **keys: Any) -> Any:
         """Draw a figure, with the keys that `[[figure]]` of a plan has, and return its axes.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,9 @@ import pandas as pd
 from wifu import faults, stats
 from wifu.asked import ASKING
 from wifu.cells import Cell
+from wifu.cutoff import OF_FINISHED
 from wifu.metrics import RUN_METRICS, SIMULATED, column, cut_short, parts, unstarted
-from wifu.probes import arrived, outlasting, selected
+from wifu.probes import SELECTED, arrived, few, outlasting, selected
 from wifu.rows import Results, rows_of
 from wifu.rows import carriers as carriers
 from wifu.stamps import first
@@ -31,10 +33,16 @@ APART = 1.05
 EVEN = 1.1
 """Up to so many times as many bytes delivered, and counts are compared."""
 
+SIZED = ("file", "trace", *ASKING)
+"""Applications of which the scenario tells how much they send."""
+
 ENOUGH = 10
 """Of so many batches an interval is made without a word: how much fewer depend on each other they
 do not tell.
 """
+
+MOSTLY = 0.5
+"""In more of a cell's runs flows hardly met, and their shares are not compared."""
 
 STALLED = 2.0
 """So many times as long as any before it, and a batch that is not over is told."""
@@ -81,22 +89,48 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Where flows were not there at the same time."""
-    if parts(metric)[0] not in SHARES or results.plan.measure.mode not in ("transfer", "receiver"):
-        return ""
+    by = _together(results, cells, metric)
+    apart, hardly = by["shared"] <= 0, by["shared"] < by["longest"] / 2
+    told = []
+    if apart.any():
+        told.append(
+            f"In {int(apart.sum())} of {len(by)} runs there was no time at which all flows were "
+            "there: their goodputs are of different times, and no shares of one capacity."
+        )
+    if part := int((hardly & ~apart).sum()):
+        told.append(
+            f"In {part} of {len(by)} runs all flows were there together for less than half of the "
+            "time of the longest: for the most part their goodputs are no shares of one capacity."
+        )
+    if _strangers(results, cells, metric):
+        told.append("There is neither colour nor bold where that is so in most runs of a cell.")
+    return " ".join(told)
+
+
+def _together(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """For how long all flows of each run were there together, and how long the longest was."""
+    measured = results.plan.measure.mode in ("transfer", "receiver")
     rows = carriers(rows_of(results, cells), metric)
+    rows = rows if measured and parts(metric)[0] in SHARES else rows[:0]
     end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
     spans = rows.assign(end=end.fillna(rows["sim_seconds"]), start=rows["start_s"].fillna(0.0))
+    spans = spans.assign(lasted=spans["end"] - spans["start"])
     by = spans.groupby(["cell", "run"]).agg(
-        count=("flow", "size"), last=("start", "max"), first=("end", "min")
+        count=("flow", "size"),
+        last=("start", "max"),
+        first=("end", "min"),
+        longest=("lasted", "max"),
     )
-    by = by[by["count"] > 1]
-    apart = int((by["last"] >= by["first"]).sum())
-    if not apart:
-        return ""
-    return (
-        f"In {apart} of {len(by)} runs there was no time at which all flows were there: their "
-        "goodputs are of different times, and no shares of one capacity."
-    )
+    return by[by["count"] > 1].assign(shared=by["first"] - by["last"])
+
+
+def _strangers(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether in most runs of a cell flows hardly met, of a metric of what they share."""
+    if (base := parts(metric)[0]) not in SHARES or base == "sum_rates":
+        return False
+    by = _together(results, cells, metric)
+    hardly = (by["shared"] < by["longest"] / 2).groupby("cell").mean()
+    return bool((hardly > MOSTLY).any())
 
 
 def _sum(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -171,12 +205,11 @@ def _stalled(rows: pd.DataFrame) -> str:
             found.append((float(rest), float(longest)))
     if not found:
         return ""
-    rests = [rest for rest, _ in found]
-    after = f"{min(rests):.3g} s" + (f" to {max(rests):.3g} s" if max(rests) > min(rests) else "")
+    after = faults.spread([rest for rest, _ in found])
     return (
-        f"In {len(found)} of {len(rows)} runs the last batch was not over when the run ended, after "
-        f"{after}, where those before took {max(at for _, at in found):.2g} s at the most: flows "
-        "stalled in it, or were over. That time is in their goodput."
+        f"In {len(found)} of {len(rows)} runs the last batch was not over when the run ended, "
+        f"after {after}, where those before took {max(at for _, at in found):.2g} s at the most: "
+        "flows stalled in it, or were over. That time is in their goodput."
     )
 
 
@@ -305,12 +338,20 @@ def _passing(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
     """The least and the most bytes that runs of a cell delivered on the mean, of a metric that
-    counts; of others nothing.
+    counts, or is of how long it takes to deliver what the scenario does not tell; of others
+    nothing.
     """
-    if parts(metric)[0] not in COUNTS or "flow" not in results.flows:
+    base = parts(metric)[0]
+    if base not in (*COUNTS, *OF_FINISHED) or "flow" not in results.flows:
         return 0.0, 0.0
     # A load of datagrams is what the scenario says, and would hide what the others delivered.
-    by = carriers(rows_of(results, cells), metric).groupby("cell")
+    rows = carriers(rows_of(results, cells), metric)
+    if base in OF_FINISHED:
+        open_ended = {(c.name, n) for c in cells for n, app in _apps(c) if app not in SIZED}
+        keys = zip(rows["cell"], rows["flow"], strict=True)
+        own = np.asarray([(cell, int(flow)) in open_ended for cell, flow in keys], dtype=bool)
+        rows = rows[own & rows["finished"].eq(True)]
+    by = rows.groupby("cell")
     means = by["bytes"].sum() / by["run"].nunique()
     return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
 
@@ -324,6 +365,12 @@ def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if not found:
         return ""
     least, most = max(found, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
+    if parts(metric)[0] in OF_FINISHED:
+        return (
+            f"Times of what a flow could send, which runs of compared cells delivered "
+            f"{least / 1e6:.3g} to {most / 1e6:.3g} MB of: there is neither colour nor bold where "
+            f"that is more than {EVEN - 1:.0%} apart, as less takes less time."
+        )
     return (
         f"Counts per run, of compared cells whose runs delivered from {least / 1e6:.3g} to "
         f"{most / 1e6:.3g} MB: there is neither colour nor bold where they are more than "
@@ -332,22 +379,78 @@ def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 
 def _paused(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Flows that rest between their requests."""
+    """Flows that rest between their requests, or write by a timetable."""
     base, only = parts(metric)
-    if base not in RATES:
+    if base not in (*RATES, *OF_FINISHED):
         return ""
-    for cell in cells:
-        listed = cell.scenario.get("flow")
-        flows = [f for f in listed if isinstance(f, dict)] if isinstance(listed, list) else []
-        for n, flow in enumerate(flows, 1):
-            if flow.get("app") not in ASKING or only not in (None, n):
-                continue
-            if str(flow.get("pause", "0")).strip("0.") not in ("", "s", "ms", "us"):
-                return (
-                    "Of flows that pause between what they fetch a rate is by the whole time, "
-                    "pauses included: see `delay`."
+    flows = [flow for cell in cells for n, flow in _flows(cell) if only in (None, n)]
+    if any(flow.get("protocol") != "udp" for flow in flows):
+        flows = [flow for flow in flows if flow.get("protocol") != "udp"]
+    told = []
+    if base in RATES and any(map(_rests, flows)):
+        told.append(
+            "Of flows that pause between what they fetch a rate is by the whole time, pauses "
+            "included: see `delay`."
+        )
+    if any(map(_waits, flows)):
+        told.append(
+            "Of flows that write by a timetable (`trace`, `onoff`) goodput and download time have "
+            "the times in them at which nothing was to be sent: these are the scenario's."
+        )
+    return " ".join(told)
+
+
+def _flows(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
+    """The flows of a cell's scenario, with their numbers."""
+    listed = cell.scenario.get("flow")
+    every = enumerate(listed if isinstance(listed, list) else [], 1)
+    return [(n, flow) for n, flow in every if isinstance(flow, dict)]
+
+
+def _apps(cell: Cell) -> list[tuple[int, str]]:
+    return [(n, str(flow.get("app", "bulk"))) for n, flow in _flows(cell)]
+
+
+def _rests(flow: Mapping[str, Any]) -> bool:
+    there = str(flow.get("pause", "0")).strip("0.") not in ("", "s", "ms", "us")
+    return flow.get("app") in ASKING and there
+
+
+def _waits(flow: Mapping[str, Any]) -> bool:
+    if flow.get("app") == "onoff":
+        return True
+    rows = flow.get("rows")
+    return flow.get("app") == "trace" and isinstance(rows, list) and rows[0][0] != rows[-1][0]
+
+
+def _mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Means of the flows that have a value, of cells in which these are not the same."""
+    base, only = parts(metric)
+    if only is not None or not base.startswith(("srtt", "min_rtt", "rtt_p")):
+        return ""
+    name, rows = column(base), rows_of(results, cells)
+    if name not in rows:
+        return ""
+    shares = rows[name].notna().groupby([rows["cell"], rows["flow"]]).mean().unstack("cell")
+    shares = shares.loc[:, shares.max() > 0]  # of the others nothing is compared
+    worst = (0.0, "")
+    for row in results.plan.groups():
+        own = shares[[c.name for c in row if c.name in shares]]
+        for flow, found in own.iterrows():
+            apart = float(found.max() - found.min())
+            if apart > max(SELECTED, worst[0]):
+                most, least = found.idxmax(), found.idxmin()
+                words = (
+                    f"flow {flow} has a value in {found.max():.0%} of the runs of {most} and "
+                    f"{found.min():.0%} of those of {least}"
                 )
-    return ""
+                worst = apart, words
+    if not worst[1]:
+        return ""
+    return (
+        f"Means are of the flows that have a value, and {worst[1]}: means of different flows are "
+        "not compared, and there is neither colour nor bold."
+    )
 
 
 def _alone(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -397,6 +500,9 @@ UNLIKE: tuple[Callable[[Results, Sequence[Cell], str], object], ...] = (
     _passing,
     _failing,
     selected,
+    few,
+    _strangers,
+    _mixed,
     _single,
     _same_class,
 )
@@ -415,6 +521,8 @@ SAID = (
     _counted,
     _passing,
     arrived,
+    few,
+    _mixed,
     _paused,
     _alone,
     _classes,

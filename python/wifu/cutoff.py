@@ -15,12 +15,14 @@ from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.rows import Results
 
-
 OF_FINISHED = ("delay", "delay_median")
 """Metrics of the transfers that were finished, without those that take longest."""
 
 ENDING = ("file", "stream", "trace")
 """Applications that are one transfer, which ends by itself."""
+
+RUN = ".json.gz"
+"""What files of runs end with."""
 
 MOST = 10
 """Cells that are named."""
@@ -218,6 +220,17 @@ def _early(results: Results, cells: Sequence[Cell], metric: str) -> int:
     files = [rows[keys] for cell in cells if len(rows := _files(results, cell, metric))]
     early = faults.early(results, cells, metric)
     return len(early[keys].merge(pd.concat(files), on=keys)) if files else 0
+
+
+def left_out(results: Results) -> str:
+    """Runs that are there and that the plan beside them has no more, in words."""
+    most, names = results.plan.max_runs, {c.name for c in results.plan.cells}
+    files = (p.name.removesuffix(RUN) for p in (results.folder / "runs").glob(f"*{RUN}"))
+    cut = (name.rpartition("-") for name in files)
+    found = sum(cell in names and run.isdigit() and int(run) > most for cell, _, run in cut)
+    if not found:
+        return ""
+    return f"{found} runs that were made are left out: plan.toml here now has {most} of each cell."
 
 
 def failed(results: Results) -> str:

@@ -15,7 +15,7 @@ GOING_ON = ("http",)
 """Applications that open another connection after one that failed."""
 
 WHOLE = 0.99
-"""What lasted for such a share of its `stop.time` ended by it: clocks of real hosts are not exact."""
+"""What lasted for such a share of its `stop.time` ended by it: clocks of hosts are not exact."""
 
 
 def dead(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataFrame:
@@ -41,11 +41,20 @@ def _single(cell: Cell) -> list[int]:
 
 
 def early(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataFrame:
-    """Those of them whose run ended before its `stop.time`, as nothing else was under way."""
+    """Those of them whose run ended before its `stop.time`, as nothing else was under way. Who
+    delivered nothing has a goodput of 0 by any time.
+    """
     rows = dead(results, cells, metric)
+    rows = rows[rows["bytes"] > 0]
     stops = {c.name: c.scenario.get("stop", {}).get("time") for c in cells}
     limits = {n: np.inf if at is None else values.seconds(at) for n, at in stops.items()}
     return rows[rows["sim_seconds"] < WHOLE * rows["cell"].map(limits).astype(float)]
+
+
+def spread(times: Sequence[float] | pd.Series[float]) -> str:
+    """From the least to the greatest of some times in seconds, in words."""
+    least, most = f"{min(times):.3g} s", f"{max(times):.3g} s"
+    return least if least == most else f"{least} to {most}"
 
 
 def named(rows: pd.DataFrame) -> str:
@@ -57,8 +66,7 @@ def failed(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Runs that ended with what failed, so that goodput is by how soon it did."""
     if results.plan.measure.mode == "window" or not len(found := early(results, cells, metric)):
         return ""
-    ends, every = found["sim_seconds"], len(carriers(rows_of(results, cells), metric))
-    at = f"{ends.min():.3g} s" + (f" to {ends.max():.3g} s" if ends.max() > ends.min() else "")
+    at, every = spread(found["sim_seconds"]), len(carriers(rows_of(results, cells), metric))
     return (
         f"{len(found)} of {every} connections failed ({named(found)}), and their run ended when "
         f"nothing else was under way (at {at}): their goodput is by how soon they gave up. There "

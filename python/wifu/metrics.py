@@ -23,7 +23,7 @@ from wifu.hops import hop_rows as hop_rows
 from wifu.hops import mean_passive, packet_loss
 from wifu.hops import passive_loss as passive_loss
 from wifu.sliding import sliding as sliding
-from wifu.underload import added, load_span, silent, under_load
+from wifu.underload import added, idle_load, lasted, load_span, lost, silent, under_load
 
 Floats = NDArray[np.float64]
 Outcome = Mapping[str, Any]
@@ -256,14 +256,17 @@ def _flows_sum(key: str) -> Callable[[Outcome, Floats], float]:
 
 def _one_way(which: str) -> Callable[[Outcome, Floats], float]:
     """Mean over the flows of datagrams that met load, of what was sent under it; without any load
-    over all of them. What a flow alone has that met none is its own.
+    over all of them. What a flow alone has that met none is its own. Nan beside a load that
+    delivered nothing: that is no delay under it.
     """
 
     def compute(outcome: Outcome, rates: Floats) -> float:
         span = load_span(outcome)
         told = [f for f in outcome["flows"] if f.get("one_way") or silent(outcome, f, span)]
         load = [found for f in told if (found := under_load(outcome, f)) is not None]
-        known = [p.get(which, np.nan) for p in load or (f["one_way"] for f in told)]
+        since = idle_load(outcome)
+        alone = ({} if lasted(f, since) else f["one_way"] for f in told)
+        known = [p.get(which, np.nan) for p in load or alone]
         return float(np.mean(known)) if known else float("nan")
 
     return compute
@@ -279,10 +282,13 @@ def _percentile(kind: str, which: str) -> Callable[[Outcome, Floats], float]:
     return compute
 
 
-def _nodes_ratio(part: str, whole: str) -> Callable[[Outcome, Floats], float]:
+def _per_frame(part: str) -> Callable[[Outcome, Floats], float]:
+    """What nodes count, by the frames for one receiver: those to all are never tried again."""
+
     def compute(outcome: Outcome, rates: Floats) -> float:
-        nodes = outcome.get("nodes") or []
-        total = sum(n.get(whole) or 0 for n in nodes)
+        nodes, links = outcome.get("nodes") or [], outcome.get("links") or []
+        told = links if links and all("frames" in link for link in links) else nodes
+        total = sum(each.get("frames") or 0 for each in told)
         return sum(n.get(part) or 0 for n in nodes) / total if total else float("nan")
 
     return compute
@@ -373,11 +379,9 @@ RUN_METRICS: dict[str, Metric] = {
         most=1.0,
     ),
     "mac_loss": Metric(
-        "frames given up by the MAC", "%", 0.01, "less", _nodes_ratio("failed", "frames"), most=1.0
+        "frames given up by the MAC", "%", 0.01, "less", _per_frame("failed"), most=1.0
     ),
-    "mac_retries": Metric(
-        "MAC retries per frame", "", 1.0, "less", _nodes_ratio("retries", "frames")
-    ),
+    "mac_retries": Metric("MAC retries per frame", "", 1.0, "less", _per_frame("retries")),
     "overflows": Metric(
         "times that WiFu Core's receive buffers were full (ENOBUFS)",
         "per run",
@@ -519,7 +523,9 @@ def flow_row(
     for kind in ("rtt", "one_way"):
         for share in ("p50_s", "p95_s", "p99_s"):
             whole[f"{kind}_{share}"] = (flow.get(kind) or {}).get(share)
+        whole[f"{kind}_samples"] = (flow.get(kind) or {}).get("samples")
     whole["loaded_samples"] = (flow.get("under_load") or {}).get("samples")
+    whole["loaded_lost"] = lost(outcome, flow)
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")
     return whole | {"cwnd_bytes": flow.get("cwnd")}
 
@@ -551,6 +557,7 @@ def run_row(
         **outcome,
         "carried_bps": carried(outcome, [flows[n] for n in own], measure),
         "load_span": load_span(outcome) if "sim_seconds" in outcome else None,
+        "idle_load": idle_load(outcome),
     }
     for name in names:
         try:

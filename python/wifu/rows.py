@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,10 @@ class Results(Protocol):
     plan: Plan
     flows: pd.DataFrame
     runs: pd.DataFrame
+
+    @property
+    def folder(self) -> Path:
+        """Where they are."""
 
     def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
         """A metric of the runs of cells."""
