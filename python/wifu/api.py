@@ -357,7 +357,8 @@ class Results:
         the interval of the baseline's mean reaches 0; that of others ends at 0. Of how
         long transfers take there is neither where some were `cut` off by the end of a run.
         `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: it
-        counts what happened, and the two delivered more or less than each other.
+        counts what happened, and the two delivered more or less than each other, or its values are
+        not of the same.
         """
         own = self.plan.pair
         pair = own if pair is None else pair
