@@ -119,7 +119,10 @@ def test_who_gives_up_is_no_faster_for_it(tmp_path: Path) -> None:
 def test_files_that_follow_a_failed_one_do_not_end_with_it(tmp_path: Path) -> None:
     """What `http` asks for next has a connection of its own."""
     text = TIMED.replace("{stop}", "120s").replace('"file"\nbytes = "1M"', '"http"\npause = "1s"')
-    flows = {"tcp-reno": [{"last_byte_s": 40.0}], "tcp-newreno": [DEAD]}
+    flows: dict[str, list[dict[str, Any]]] = {
+        "tcp-reno": [{"last_byte_s": 40.0}],
+        "tcp-newreno": [DEAD],
+    }
     found = made(tmp_path, flows, text, sim_seconds=60.0)
     assert "failed" not in said(found, "goodput")
 
@@ -144,7 +147,7 @@ def test_a_connection_that_failed_carries_nothing_for_the_rest_of_the_window(
 
     alive = {"last_byte_s": 8.9, "finished": False, "app": "bulk"}
     whole = [{"last_byte_s": 60.0}] * 2
-    flows = {"tcp-reno": [DEAD, alive], "tcp-newreno": whole}
+    flows: dict[str, list[dict[str, Any]]] = {"tcp-reno": [DEAD, alive], "tcp-newreno": whole}
     found = made(tmp_path, flows, WINDOW, series, sim_seconds=9.0)
     told = said(found, "goodput")
     assert "16 of 16 runs ended" not in told

@@ -66,7 +66,8 @@ def test_a_load_that_delivers_nothing_is_no_load(tmp_path: Path) -> None:
     idle, beside = ({"id": n, **probe(0, 0)} for n in (2, 3))
     idle |= {"last_byte_s": 3.0, "until_s": 3.0}
     dead = {"id": 1, "protocol": "tcp-reno", "bytes": 0, "start_s": 4.5, "finished": False}
-    outcome = {"sim_seconds": 60.0, "flows": [dead, idle, {**beside, "start_s": 7.0}]}
+    outcome: dict[str, Any] = {"sim_seconds": 60.0}
+    outcome["flows"] = [dead, idle, {**beside, "start_s": 7.0}]
     row = run_row(outcome, Measure(), ["one_way_p95@2", "one_way_p95@3"])
     assert np.isnan(row["one_way_p95"]) and np.isnan(row["one_way_p95@3"])
     assert np.isnan(row["latency_added"]) and row["one_way_p95@2"] == 0.1
