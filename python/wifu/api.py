@@ -37,7 +37,8 @@ HOLM = "Holm, over the cells of each table"
 
 
 NEWEST = metrics.column("sum_rates")
-"""A column that tables of older labs lack."""
+NEWEST_OF_FLOWS = "rest_s"
+"""Columns that tables of older labs lack."""
 
 
 class Run:
@@ -141,9 +142,13 @@ class Results:
         if self.plan.measure != (made := measured(self.runs)) and "sim_seconds" in self.runs:
             self._other_measure(made)
             self._renew(axes)
-        elif NEWEST not in self.runs and "sim_seconds" in self.runs:
+        elif not self._newest() and "sim_seconds" in self.runs:
             self._renew(axes)
         self._compared: dict[tuple[str, str, str], pd.DataFrame] = {}
+
+    def _newest(self) -> bool:
+        """Whether the tables are as this lab writes them."""
+        return NEWEST in self.runs and NEWEST_OF_FLOWS in self.flows
 
     def _renew(self, axes: list[str]) -> None:
         """Tables that an older lab wrote hold what it took for these metrics: made anew from the
@@ -352,7 +357,8 @@ class Results:
         the interval of the baseline's mean reaches 0; that of others ends at 0. Of how
         long transfers take there is neither where some were `cut` off by the end of a run.
         `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: it
-        counts what happened, and the two delivered more or less than each other.
+        counts what happened, and the two delivered more or less than each other, or its values are
+        not of the same.
         """
         own = self.plan.pair
         pair = own if pair is None else pair
@@ -424,8 +430,8 @@ class Results:
 
     def comparison(self, metrics: Sequence[str] | None = None) -> dict[str, Any]:
         """What the report compares, as data: of each metric (the plan's first ones) the table of
-        `compare`, how p was found and corrected, and what compared levels differ in besides what
-        their names say.
+        `compare`, how p was found and corrected, what compared levels differ in besides what
+        their names say, and what is to be said beside the numbers of a metric (`notes`).
         """
         chosen = self.plan.metrics[:COMPARED] if metrics is None else metrics
         tables = {name: self.compare(name) for name in chosen}
@@ -439,8 +445,18 @@ class Results:
             "correction": None if self.plan.deterministic else HOLM,
             "level": LEVEL,
             "differences": [d.to_json() for d in alike.differences(self.plan)],
+            "notes": {k: said for k, frame in tables.items() if (said := self._said(k, frame))},
             "tables": {k: _rows(frame) for k, frame in tables.items() if not frame.empty},
         }
+
+    def _said(self, name: str, frame: pd.DataFrame) -> list[str]:
+        """The sentences that the report has below a metric's tables."""
+        cells = self.plan.cells
+        said = [cutoff.sentence(self, cells, name), *cautions.notes(self, cells, name)]
+        if not (frame.empty or self.plan.deterministic):
+            # What judges comparisons stands on this module.
+            said += import_module("wifu.compared").beyond(frame, name)
+        return [words for words in said if words]
 
     def plot(self, kind: str = "bars", ax: Any = None, **keys: Any) -> Any:
         """Draw a figure, with the keys that `[[figure]]` of a plan has, and return its axes.

@@ -47,6 +47,11 @@ def under_way(
     return int(begun), int(begun and took > mean)
 
 
+def failed(flow: Mapping[str, Any]) -> int:
+    """How many requests of a flow failed with their connection, and are not asked for again."""
+    return len(flow.get("requests_failed") or [])
+
+
 def _kept(flow: Mapping[str, Any], scenario: Mapping[str, Any]) -> bool:
     """Whether all files of a flow go over one connection."""
     flows = scenario.get("flow") or []

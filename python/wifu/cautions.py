@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from wifu import stats
+from wifu import faults, stats
 from wifu.asked import ASKING
 from wifu.cells import Cell
-from wifu.metrics import RUN_METRICS, SIMULATED, column, cut_short, of_datagrams, parts, unstarted
-from wifu.plan import Plan
+from wifu.cutoff import OF_FINISHED
+from wifu.metrics import RUN_METRICS, SIMULATED, column, cut_short, parts, unstarted
+from wifu.probes import SELECTED, arrived, few, outlasting, selected
+from wifu.rows import Results, rows_of
+from wifu.rows import carriers as carriers
 from wifu.stamps import first
-from wifu.underload import under_load
-
-
-class Results(Protocol):
-    """What is asked of results (`wifu.Results`, which uses this module)."""
-
-    plan: Plan
-    flows: pd.DataFrame
-    runs: pd.DataFrame
-
-    def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
-        """A metric of the runs of cells."""
-
 
 MOST = 10
 """Cells that are named."""
@@ -43,19 +33,25 @@ APART = 1.05
 EVEN = 1.1
 """Up to so many times as many bytes delivered, and counts are compared."""
 
+SIZED = ("file", "trace", *ASKING)
+"""Applications of which the scenario tells how much they send."""
+
 ENOUGH = 10
 """Of so many batches an interval is made without a word: how much fewer depend on each other they
 do not tell.
 """
+
+MOSTLY = 0.5
+"""In more of a cell's runs flows hardly met, and their shares are not compared."""
+
+STALLED = 2.0
+"""So many times as long as any before it, and a batch that is not over is told."""
 
 WHOLE = ("loss", "finished")
 """Metrics of all flows, that goodput of some stands beside."""
 
 CLASS = 1 / 16
 """How wide the classes are that round-trip times are counted in, of what they begin at."""
-
-SELECTED = 0.05
-"""Shares of lost datagrams that are further apart than this, and delays are not compared."""
 
 INSTANT = 1e-6
 """Times that are so much apart at the most, in seconds, are the same."""
@@ -71,31 +67,12 @@ def notes(results: Results, cells: Sequence[Cell], metric: str) -> list[str]:
     return [told for said in SAID if (told := said(results, cells, metric))]
 
 
-def _rows(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
-    """The flows of the runs that count, each with how long its run took."""
-    rows = results.flows
-    rows = rows[(rows["status"] == "ok") & rows["cell"].isin([c.name for c in cells])]
-    if "bytes" in (axis.name for axis in results.plan.axes):
-        # Its levels stand where what flows delivered would, of which nothing is known then.
-        rows = rows.assign(bytes=np.nan)
-    return rows.merge(results.runs[["cell", "run", "sim_seconds"]], on=["cell", "run"], how="left")
-
-
-def _carriers(rows: pd.DataFrame, metric: str = "") -> pd.DataFrame:
-    """Of these flows those that a metric is of: without datagrams beside connections."""
-    if (alone := parts(metric)[1]) is not None:
-        return rows[rows["flow"] == alone]
-    datagrams = rows["flow_protocol"].eq("udp")
-    mixed = (~datagrams).groupby([rows["cell"], rows["run"]]).transform("any")
-    return rows[~(datagrams & mixed)]
-
-
 def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows of datagrams that a metric leaves out."""
     if metric not in (*RATES, "delay", "delay_median", *WHOLE):
         return ""
-    rows = _rows(results, cells)
-    left = sorted({int(n) for n in rows[~rows.index.isin(_carriers(rows).index)]["flow"]})
+    rows = rows_of(results, cells)
+    left = sorted({int(n) for n in rows[~rows.index.isin(carriers(rows).index)]["flow"]})
     if not left:
         return ""
     named = first([str(n) for n in left], MOST)
@@ -112,22 +89,48 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Where flows were not there at the same time."""
-    if parts(metric)[0] not in SHARES or results.plan.measure.mode not in ("transfer", "receiver"):
-        return ""
-    rows = _carriers(_rows(results, cells), metric)
+    by = _together(results, cells, metric)
+    apart, hardly = by["shared"] <= 0, by["shared"] < by["longest"] / 2
+    told = []
+    if apart.any():
+        told.append(
+            f"In {int(apart.sum())} of {len(by)} runs there was no time at which all flows were "
+            "there: their goodputs are of different times, and no shares of one capacity."
+        )
+    if part := int((hardly & ~apart).sum()):
+        told.append(
+            f"In {part} of {len(by)} runs all flows were there together for less than half of the "
+            "time of the longest: for the most part their goodputs are no shares of one capacity."
+        )
+    if _strangers(results, cells, metric):
+        told.append("There is neither colour nor bold where that is so in most runs of a cell.")
+    return " ".join(told)
+
+
+def _together(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """For how long all flows of each run were there together, and how long the longest was."""
+    measured = results.plan.measure.mode in ("transfer", "receiver")
+    rows = carriers(rows_of(results, cells), metric)
+    rows = rows if measured and parts(metric)[0] in SHARES else rows[:0]
     end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
     spans = rows.assign(end=end.fillna(rows["sim_seconds"]), start=rows["start_s"].fillna(0.0))
+    spans = spans.assign(lasted=spans["end"] - spans["start"])
     by = spans.groupby(["cell", "run"]).agg(
-        count=("flow", "size"), last=("start", "max"), first=("end", "min")
+        count=("flow", "size"),
+        last=("start", "max"),
+        first=("end", "min"),
+        longest=("lasted", "max"),
     )
-    by = by[by["count"] > 1]
-    apart = int((by["last"] >= by["first"]).sum())
-    if not apart:
-        return ""
-    return (
-        f"In {apart} of {len(by)} runs there was no time at which all flows were there: their "
-        "goodputs are of different times, and no shares of one capacity."
-    )
+    return by[by["count"] > 1].assign(shared=by["first"] - by["last"])
+
+
+def _strangers(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether in most runs of a cell flows hardly met, of a metric of what they share."""
+    if (base := parts(metric)[0]) not in SHARES or base == "sum_rates":
+        return False
+    by = _together(results, cells, metric)
+    hardly = (by["shared"] < by["longest"] / 2).groupby("cell").mean()
+    return bool((hardly > MOSTLY).any())
 
 
 def _sum(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -152,7 +155,7 @@ def _absent(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows that had no time to start, or whose bytes took none."""
     if parts(metric)[0] not in RATES:
         return ""
-    rows = _carriers(_rows(results, cells), metric)
+    rows = carriers(rows_of(results, cells), metric)
     told = []
     never = rows["bytes"].eq(0) & unstarted(rows["start_s"].fillna(0.0), rows["sim_seconds"])
     if never.any():
@@ -176,11 +179,11 @@ def _short(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Runs that ended before there was a batch that counts."""
     if parts(metric)[0] not in RATES or results.plan.measure.mode != "steady":
         return ""
-    rows = _rows(results, cells).drop_duplicates(["cell", "run"])
+    rows = rows_of(results, cells).drop_duplicates(["cell", "run"])
     start = results.plan.measure.discard
     none, early = (int((rows["batches_ended"] < count).sum()) for count in (start + 1, start))
     if not none:
-        return ""
+        return _stalled(rows)
     told = (
         f"{none} of {len(rows)} runs ended before a batch was over after the {start} to leave out: "
         "their goodput is of what came after these until the end"
@@ -190,13 +193,33 @@ def _short(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return told + "."
 
 
+def _stalled(rows: pd.DataFrame) -> str:
+    """Runs that ended long after their last batch, in one that was not over."""
+    if "rest_s" not in rows:  # of an older lab
+        return ""
+    known = rows[rows["batch_s"].notna() & (rows["rest_s"] > 0)]
+    found = []
+    for rest, spans in zip(known["rest_s"], known["batch_s"], strict=True):
+        longest = max([*spans[:-1], 0.0] if spans[-1] == rest else spans)
+        if rest > STALLED * longest:
+            found.append((float(rest), float(longest)))
+    if not found:
+        return ""
+    after = faults.spread([rest for rest, _ in found])
+    return (
+        f"In {len(found)} of {len(rows)} runs the last batch was not over when the run ended, "
+        f"after {after}, where those before took {max(at for _, at in found):.2g} s at the most: "
+        "flows stalled in it, or were over. That time is in their goodput."
+    )
+
+
 def _small(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Batches that make no interval, where a single run has its own from them."""
     if parts(metric)[0] not in ("goodput", "aggregate", "sum_rates"):
         return ""
     if results.plan.measure.mode != "steady" or results.plan.deterministic:
         return ""
-    rows = _carriers(_rows(results, cells), metric)
+    rows = carriers(rows_of(results, cells), metric)
     found = []
     for name, own in rows[rows["batch_s"].notna()].groupby("cell", sort=False):
         if own["run"].nunique() == 1 and (why := _unfit(own)):
@@ -227,56 +250,19 @@ def _unfit(flows: pd.DataFrame) -> str:
     return f"lag-1 correlation {follow:.2f}" if follow > 1.645 / times.size**0.5 else ""
 
 
-def _outlasting(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Runs of which delays under load are not known."""
-    if not of_datagrams(metric):
-        return ""
-    unknown = 0
-    rows = _rows(results, cells)
-    columns = ["start_s", "last_byte_s", "bytes", "loaded_samples", "one_way_p50_s"]
-    for _, run in rows.groupby(["cell", "run"]):
-        end = float(run["sim_seconds"].iloc[0])
-        flows = [
-            {k: None if pd.isna(v) else v for k, v in zip(columns, row, strict=True)}
-            | {"protocol": protocol}
-            for protocol, *row in run[["flow_protocol", *columns]].itertuples(index=False)
-        ]
-        told = {"flows": flows, "sim_seconds": end}
-        for flow in flows:
-            if flow["one_way_p50_s"] is None or flow["loaded_samples"] is not None:
-                continue
-            if under_load(told, flow | {"one_way": {"p50_s": 0.0}}) == {}:
-                unknown += 1
-                break
-    if not unknown:
-        return ""
-    count = len(rows[["cell", "run"]].drop_duplicates())
-    return (
-        f"In {unknown} of {count} runs datagrams went on without load, before or after it, and "
-        "nobody wrote down the delay of each: what it was under load is not known. Newer runs "
-        "record it, but between hosts over SSH."
-    )
-
-
 def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows that were not there for all of the window."""
     measure = results.plan.measure
     if parts(metric)[0] not in RATES or measure.mode != "window":
         return ""
-    rows = _carriers(_rows(results, cells), metric)
+    rows = carriers(rows_of(results, cells), metric)
     over = rows["finished"].eq(True)
     ended = over & (rows["last_byte_s"] < measure.end)
     late = rows["start_s"].fillna(0.0) > measure.start
     never = rows["goodput_bps"].isna()
-    short = ~over & cut_short(rows["sim_seconds"], measure)
+    short = ~over & never & cut_short(rows["sim_seconds"], measure)
     if short.any():
-        runs = int(rows[short].drop_duplicates(["cell", "run"]).shape[0])
-        every = len(rows.drop_duplicates(["cell", "run"]))
-        return (
-            f"{runs} of {every} runs ended before {SIMULATED:.0%} of the window "
-            f"{measure.start:g} s to {measure.end:g} s was over, and flows that "
-            "went on have no value in them: let the window end sooner, or the run later."
-        )
+        return _cut_window(results, cells, rows, short)
     if not (ended | late).any():
         return ""
     told = (
@@ -286,6 +272,35 @@ def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if never.any():
         told += f"; {int(never.sum())} were not there at all, and their runs have no value"
     return told + "."
+
+
+def _cut_window(
+    results: Results, cells: Sequence[Cell], rows: pd.DataFrame, short: pd.Series[bool]
+) -> str:
+    """Runs that ended before the window did."""
+    measure, keys = results.plan.measure, ["cell", "run"]
+    every, cut = len(rows[keys].drop_duplicates()), rows[short][keys].drop_duplicates()
+    dead = faults.dead(results, cells)
+    with_dead = cut.merge(dead[keys].drop_duplicates(), on=keys)
+    window = f"{SIMULATED:.0%} of the window {measure.start:g} s to {measure.end:g} s was over"
+    told = []
+    if without := len(cut) - len(with_dead):
+        told.append(
+            f"{without} of {every} runs ended before {window}, and flows that went on have no "
+            "value in them: let the window end sooner, or the run later."
+        )
+    if len(with_dead):
+        told.append(
+            f"{len(with_dead)} of {every} runs ended after a connection had failed "
+            f"({faults.named(dead)}) and before {window}, as nothing else was to come to an end: "
+            "flows that went on have no value in them."
+        )
+    return " ".join(told)
+
+
+def _failing(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Connections that gave up before the run was to end."""
+    return faults.failed(results, cells, metric) if parts(metric)[0] in RATES else ""
 
 
 def uneven(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -305,7 +320,7 @@ def _passing(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     if results.plan.measure.mode != "steady":
         return ""
-    rows = _carriers(_rows(results, cells), metric)
+    rows = carriers(rows_of(results, cells), metric)
     took = rows["batch_s"].map(lambda spans: np.sum(spans) if spans is not None else np.nan)
     # Without a batch that counts it is what `_short` tells.
     ended = rows["finished"].eq(True) & (rows["last_byte_s"] < rows["sim_seconds"] - INSTANT)
@@ -323,12 +338,20 @@ def _passing(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
     """The least and the most bytes that runs of a cell delivered on the mean, of a metric that
-    counts; of others nothing.
+    counts, or is of how long it takes to deliver what the scenario does not tell; of others
+    nothing.
     """
-    if parts(metric)[0] not in COUNTS or "flow" not in results.flows:
+    base = parts(metric)[0]
+    if base not in (*COUNTS, *OF_FINISHED) or "flow" not in results.flows:
         return 0.0, 0.0
     # A load of datagrams is what the scenario says, and would hide what the others delivered.
-    by = _carriers(_rows(results, cells), metric).groupby("cell")
+    rows = carriers(rows_of(results, cells), metric)
+    if base in OF_FINISHED:
+        open_ended = {(c.name, n) for c in cells for n, app in _apps(c) if app not in SIZED}
+        keys = zip(rows["cell"], rows["flow"], strict=True)
+        own = np.asarray([(cell, int(flow)) in open_ended for cell, flow in keys], dtype=bool)
+        rows = rows[own & rows["finished"].eq(True)]
+    by = rows.groupby("cell")
     means = by["bytes"].sum() / by["run"].nunique()
     return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
 
@@ -342,6 +365,12 @@ def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if not found:
         return ""
     least, most = max(found, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
+    if parts(metric)[0] in OF_FINISHED:
+        return (
+            f"Times of what a flow could send, which runs of compared cells delivered "
+            f"{least / 1e6:.3g} to {most / 1e6:.3g} MB of: there is neither colour nor bold where "
+            f"that is more than {EVEN - 1:.0%} apart, as less takes less time."
+        )
     return (
         f"Counts per run, of compared cells whose runs delivered from {least / 1e6:.3g} to "
         f"{most / 1e6:.3g} MB: there is neither colour nor bold where they are more than "
@@ -349,67 +378,86 @@ def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
-def _lost(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, float]:
-    """The share of the datagrams that did not arrive, of each cell that tells what was sent."""
-    rows = _rows(results, cells)
-    only = parts(metric)[1]
-    rows = rows[rows["flow_protocol"].eq("udp") & (rows["sent_bytes"] > 0)]
-    by = (rows if only is None else rows[rows["flow"] == only]).groupby("cell")
-    share = 1.0 - by["bytes"].sum() / by["sent_bytes"].sum()
-    return {str(cell): max(0.0, float(lost)) for cell, lost in share.items()}
-
-
-def _arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Datagrams that were lost, of whose delays nothing is known."""
-    if not of_datagrams(metric):
-        return ""
-    told = []
-    lost = _lost(results, cells, metric).values()
-    if lost and max(lost) > 0:
-        told.append(f"Of the datagrams {min(lost):.1%} to {max(lost):.1%} were lost, by cell")
-    rows = _rows(results, cells)
-    none = rows["flow_protocol"].eq("udp") & (rows["bytes"].eq(0) | rows["loaded_samples"].eq(0))
-    if (only := parts(metric)[1]) is not None:
-        none &= rows["flow"].eq(only)
-    keys = ["cell", "run"]
-    results.sample(metric)  # of a flow alone it is looked up
-    without = results.runs[results.runs[column(metric)].isna()][keys]
-    silent = rows[none].merge(without, on=keys)[keys].drop_duplicates()
-    if len(silent):
-        every = len(rows[keys].drop_duplicates())
-        told.append(
-            f"In {len(silent)} of {every} runs no datagram arrived under load that was sent under "
-            "it: they have no value"
-        )
-    if _selected(results, cells, metric):
-        told.append("Delays are of what arrived, so that there is neither colour nor bold")
-    return "".join(f"{sentence}. " for sentence in told).rstrip()
-
-
 def _paused(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Flows that rest between their requests."""
+    """Flows that rest between their requests, or write by a timetable."""
     base, only = parts(metric)
-    if base not in RATES:
+    if base not in (*RATES, *OF_FINISHED):
         return ""
-    for cell in cells:
-        listed = cell.scenario.get("flow")
-        flows = [f for f in listed if isinstance(f, dict)] if isinstance(listed, list) else []
-        for n, flow in enumerate(flows, 1):
-            if flow.get("app") not in ASKING or only not in (None, n):
-                continue
-            if str(flow.get("pause", "0")).strip("0.") not in ("", "s", "ms", "us"):
-                return (
-                    "Of flows that pause between what they fetch a rate is by the whole time, "
-                    "pauses included: see `delay`."
+    flows = [flow for cell in cells for n, flow in _flows(cell) if only in (None, n)]
+    if any(flow.get("protocol") != "udp" for flow in flows):
+        flows = [flow for flow in flows if flow.get("protocol") != "udp"]
+    told = []
+    if base in RATES and any(map(_rests, flows)):
+        told.append(
+            "Of flows that pause between what they fetch a rate is by the whole time, pauses "
+            "included: see `delay`."
+        )
+    if any(map(_waits, flows)):
+        told.append(
+            "Of flows that write by a timetable (`trace`, `onoff`) goodput and download time have "
+            "the times in them at which nothing was to be sent: these are the scenario's."
+        )
+    return " ".join(told)
+
+
+def _flows(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
+    """The flows of a cell's scenario, with their numbers."""
+    listed = cell.scenario.get("flow")
+    every = enumerate(listed if isinstance(listed, list) else [], 1)
+    return [(n, flow) for n, flow in every if isinstance(flow, dict)]
+
+
+def _apps(cell: Cell) -> list[tuple[int, str]]:
+    return [(n, str(flow.get("app", "bulk"))) for n, flow in _flows(cell)]
+
+
+def _rests(flow: Mapping[str, Any]) -> bool:
+    there = str(flow.get("pause", "0")).strip("0.") not in ("", "s", "ms", "us")
+    return flow.get("app") in ASKING and there
+
+
+def _waits(flow: Mapping[str, Any]) -> bool:
+    if flow.get("app") == "onoff":
+        return True
+    rows = flow.get("rows")
+    return flow.get("app") == "trace" and isinstance(rows, list) and rows[0][0] != rows[-1][0]
+
+
+def _mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Means of the flows that have a value, of cells in which these are not the same."""
+    base, only = parts(metric)
+    if only is not None or not base.startswith(("srtt", "min_rtt", "rtt_p")):
+        return ""
+    name, rows = column(base), rows_of(results, cells)
+    if name not in rows:
+        return ""
+    shares = rows[name].notna().groupby([rows["cell"], rows["flow"]]).mean().unstack("cell")
+    shares = shares.loc[:, shares.max() > 0]  # of the others nothing is compared
+    worst = (0.0, "")
+    for row in results.plan.groups():
+        own = shares[[c.name for c in row if c.name in shares]]
+        for flow, found in own.iterrows():
+            apart = float(found.max() - found.min())
+            if apart > max(SELECTED, worst[0]):
+                most, least = found.idxmax(), found.idxmin()
+                words = (
+                    f"flow {flow} has a value in {found.max():.0%} of the runs of {most} and "
+                    f"{found.min():.0%} of those of {least}"
                 )
-    return ""
+                worst = apart, words
+    if not worst[1]:
+        return ""
+    return (
+        f"Means are of the flows that have a value, and {worst[1]}: means of different flows are "
+        "not compared, and there is neither colour nor bold."
+    )
 
 
 def _alone(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Shares where there is nothing to share, or nobody to share it with."""
     if parts(metric)[0] not in ("jain", "weakest", "unfairness"):
         return ""
-    by = _carriers(_rows(results, cells), metric).groupby(["cell", "run"])
+    by = carriers(rows_of(results, cells), metric).groupby(["cell", "run"])
     runs = by.agg(count=("flow", "size"), octets=("bytes", "sum"))
     single, nothing = int((runs["count"] == 1).sum()), int((runs["octets"] == 0).sum())
     told = []
@@ -448,22 +496,13 @@ def _same_class(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     return len(known) > 1 and bool(known[1] < known[0] * (1 + CLASS))
 
 
-def _selected(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether cells of a row lost so differently that their delays are not of the same."""
-    if not of_datagrams(metric):
-        return False
-    names = {c.name for c in cells}
-    lost = _lost(results, cells, metric)
-    for row in results.plan.groups():
-        shares = [lost[c.name] for c in row if c.name in names and c.name in lost]
-        if shares and max(shares) - min(shares) > SELECTED:
-            return True
-    return False
-
-
 UNLIKE: tuple[Callable[[Results, Sequence[Cell], str], object], ...] = (
     _passing,
-    _selected,
+    _failing,
+    selected,
+    few,
+    _strangers,
+    _mixed,
     _single,
     _same_class,
 )
@@ -474,20 +513,18 @@ SAID = (
     _apart,
     _sum,
     _absent,
+    _failing,
     _short,
     _small,
-    _outlasting,
+    outlasting,
     _partly,
     _counted,
     _passing,
-    _arrived,
+    arrived,
+    few,
+    _mixed,
     _paused,
     _alone,
     _classes,
 )
 """What there is to say, each of a metric in some cells."""
-
-
-def carriers(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of rows of flows those over connections, where a run has any; else all."""
-    return _carriers(rows)

@@ -5,29 +5,24 @@ least is known, and runs that failed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
+from wifu import faults
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.plan import Plan
-
-
-class Results(Protocol):
-    """What is asked of results (`wifu.Results`, which uses this module)."""
-
-    plan: Plan
-    flows: pd.DataFrame
-    runs: pd.DataFrame
-
+from wifu.rows import Results
 
 OF_FINISHED = ("delay", "delay_median")
 """Metrics of the transfers that were finished, without those that take longest."""
 
 ENDING = ("file", "stream", "trace")
 """Applications that are one transfer, which ends by itself."""
+
+RUN = ".json.gz"
+"""What files of runs end with."""
 
 MOST = 10
 """Cells that are named."""
@@ -80,13 +75,19 @@ def _cut(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["finished"].eq(False)] if "finished" in rows else rows[:0]
 
 
+def _some_failed(asking: pd.DataFrame) -> pd.DataFrame:
+    """Of flows of requests those with some that failed, as far as the simulator tells."""
+    known = "requests_failed" in asking
+    return asking[asking["requests_failed"] > 0] if known else asking[:0]
+
+
 def runs(results: Results, cell: Cell, metric: str = "") -> set[int]:
     """The numbers of a cell's runs of which a transfer was cut off, or a request that had taken
-    longer than others.
+    longer than others, or one that failed.
     """
     asking = _asking(results, cell, metric)
     late = asking[asking["requests_late"] > 0] if len(asking) else asking
-    rows = (_cut(_files(results, cell, metric)), late)
+    rows = (_cut(_files(results, cell, metric)), late, _some_failed(asking))
     return {int(run) for found in rows if len(found) for run in found["run"]}
 
 
@@ -100,13 +101,24 @@ def count(results: Results, cells: Sequence[Cell], metric: str = "") -> tuple[in
     return cut + open_ones, of + asked + open_ones
 
 
+def failures(results: Results, cells: Sequence[Cell], metric: str = "") -> int:
+    """How many of these were not cut off, but had a connection that failed."""
+    rows = [_cut(_files(results, cell, metric)) for cell in cells]
+    found = sum(int(own["fault"].notna().sum()) for own in rows if "fault" in own)
+    if not of_finished(metric):
+        return found
+    asking = [_some_failed(_asking(results, cell, metric)) for cell in cells]
+    return found + sum(int(own["requests_failed"].sum()) for own in asking if len(own))
+
+
 def _requests(results: Results, cells: Sequence[Cell], metric: str) -> tuple[int, int]:
-    """How many requests ended, and how many were under way when their run did."""
+    """How many requests ended, and how many failed or were under way when their run did."""
     if not of_finished(metric):
         return 0, 0
     every = [rows for cell in cells if len(rows := _asking(results, cell, metric))]
-    sums = [sum(int(rows[key].sum()) for rows in every) for key in ("requests", "requests_cut")]
-    return sums[0], sums[1]
+    keys = ("requests", "requests_cut", "requests_failed")
+    sums = [sum(int(rows[key].sum()) for rows in every if key in rows) for key in keys]
+    return sums[0], sums[1] + sums[2]
 
 
 def _called(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -142,6 +154,8 @@ def unfinished(results: Results, cells: Sequence[Cell], metric: str) -> str:
     cut, of = count(results, cells, metric)
     few, flows = short(results, cells, metric)
     told = [f"{cut} of {of} {_called(results, cells, metric)} unfinished"] if cut else []
+    if gone := failures(results, cells, metric):
+        told[0] += f" ({gone} failed)"
     told += [f"{few} of {flows} flows with fewer files than others"] if few else []
     return ", ".join(told)
 
@@ -178,13 +192,45 @@ def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
     cut, of = count(results, cells, metric)
     if not cut:
         return ""
-    called = _called(results, cells, metric)
-    told = f"{cut} of {of} {called} were cut off by the end of their run"
+    called, gone = _called(results, cells, metric), failures(results, cells, metric)
     if rates:
-        return f"{told}; their goodput is that until then."
+        return _of_rates(f"of {of} {called}", cut - gone, gone - _early(results, cells, metric))
+    told = f"{cut - gone} of {of} {called} were cut off by the end of their run"
+    if gone:
+        told = f"{gone} of {of} {called} failed" if cut == gone else f"{told}, {gone} failed"
     if not any(least(results, cell, metric) for cell in cells):
         return f"{told} and are missing; none had taken longer than others of its flow."
     return f"{told} and are missing: means of such cells are the least that they can be (≥)."
+
+
+def _of_rates(of: str, cut: int, gone: int) -> str:
+    """What is to be said beside rates of transfers that were cut off, and of those that failed."""
+    told = []
+    if cut:
+        what = "were cut off by the end of their run; their goodput is that until then"
+        told.append(f"{cut} {of} {what}.")
+    if gone:
+        told.append(f"{gone} {of} failed; their goodput is that until the end of their run.")
+    return " ".join(told)
+
+
+def _early(results: Results, cells: Sequence[Cell], metric: str) -> int:
+    """How many of those that failed ended their run, which `faults.failed` tells."""
+    keys = ["cell", "run", "flow"]
+    files = [rows[keys] for cell in cells if len(rows := _files(results, cell, metric))]
+    early = faults.early(results, cells, metric)
+    return len(early[keys].merge(pd.concat(files), on=keys)) if files else 0
+
+
+def left_out(results: Results) -> str:
+    """Runs that are there and that the plan beside them has no more, in words."""
+    most, names = results.plan.max_runs, {c.name for c in results.plan.cells}
+    files = (p.name.removesuffix(RUN) for p in (results.folder / "runs").glob(f"*{RUN}"))
+    cut = (name.rpartition("-") for name in files)
+    found = sum(cell in names and run.isdigit() and int(run) > most for cell, _, run in cut)
+    if not found:
+        return ""
+    return f"{found} runs that were made are left out: plan.toml here now has {most} of each cell."
 
 
 def failed(results: Results) -> str:

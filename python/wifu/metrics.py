@@ -15,12 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wifu import asked
+from wifu.batches import batch_rates as batch_rates
+from wifu.batches import rates as rates_of
+from wifu.batches import rest_of, steady, steady_batches
 from wifu.errors import LabError, MissingError, nearest
 from wifu.hops import hop_rows as hop_rows
 from wifu.hops import mean_passive, packet_loss
 from wifu.hops import passive_loss as passive_loss
 from wifu.sliding import sliding as sliding
-from wifu.underload import added, load_span, silent, under_load
+from wifu.underload import added, idle_load, lasted, load_span, lost, silent, under_load
 
 Floats = NDArray[np.float64]
 Outcome = Mapping[str, Any]
@@ -107,26 +110,6 @@ def starved_share(rates_bps: ArrayLike) -> float:
     return float(np.mean(x < STARVED_BPS)) if known else float("nan")
 
 
-def kept_batches(
-    octets: Sequence[float], ends: Sequence[float], discard: int = 1
-) -> tuple[Floats, Floats]:
-    """Bytes of the batches of steady state and how long each took, without the first `discard`."""
-    spans = np.diff(np.concatenate(([0.0], np.asarray(ends, dtype=float))))
-    count = min(len(octets), len(spans))
-    kept = np.asarray(octets[:count], dtype=float)[discard:]
-    return np.asarray(kept, dtype=float), np.asarray(spans[:count][discard:], dtype=float)
-
-
-def batch_rates(octets: Sequence[float], ends: Sequence[float], discard: int = 1) -> Floats:
-    """Goodput in each batch of steady state, without the first `discard` batches; nan for one that
-    took no time, as it came with what ended the one before.
-    """
-    kept, spans = kept_batches(octets, ends, discard)
-    rates = np.full(spans.shape, np.nan, dtype=np.float64)
-    np.divide(kept * 8.0, spans, out=rates, where=spans > 0)
-    return rates
-
-
 def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
     """Goodput of one flow, bit/s, as the plan measures it. 0 for a flow that delivered nothing; nan
     for one that was not there in the window, or had not started when the run ended, and of a
@@ -136,7 +119,7 @@ def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) ->
     if not octets and unstarted(flow.get("start_s") or 0.0, outcome.get("sim_seconds") or 0.0):
         return float("nan")
     if measure.mode == "steady":
-        return _steady(outcome, flow, measure.discard)
+        return steady(outcome, flow, measure.discard)
     if measure.mode == "window":
         begin, over = window_part(outcome, flow, measure)
         # Nor is it known where nobody can tell until when it was there.
@@ -167,6 +150,8 @@ def window_part(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> 
     over = flow.get("last_byte_s") if flow.get("finished") else None
     if over is not None:
         return begin, min(measure.end, float(over))
+    if flow.get("fault") and flow.get("app") != "http":
+        return begin, measure.end  # nothing comes of it any more
     end = min(measure.end, float(outcome["sim_seconds"]))
     return begin, float("nan") if cut_short(end, measure) else end
 
@@ -211,19 +196,6 @@ def _end(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
     """Until when a flow's bytes count: its last one, or the end of a run that cut it off."""
     end: float | None = flow.get("last_byte_s" if flow.get("finished") else "")
     return outcome.get("sim_seconds") if end is None else end
-
-
-def _steady(outcome: Outcome, flow: Mapping[str, Any], discard: int) -> float:
-    batches, ends = flow.get("batches") or [], outcome.get("batches_end_s") or []
-    octets, spans = kept_batches(batches, ends, discard)
-    if spans.sum() > 0:
-        # Not the mean of the rates: batches have equal packets, so that it favours the quick ones.
-        return float(octets.sum() * 8.0 / spans.sum())
-    # Stopped by the clock before a batch ended: what came after the batches to discard, per time.
-    known = min(discard, len(ends))
-    rest = float(flow.get("bytes") or 0) - sum(batches[:known])
-    span = float(outcome["sim_seconds"]) - (ends[known - 1] if known else 0.0)
-    return rest * 8.0 / span if span > 0 else 0.0
 
 
 def carriers(flows: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -284,14 +256,17 @@ def _flows_sum(key: str) -> Callable[[Outcome, Floats], float]:
 
 def _one_way(which: str) -> Callable[[Outcome, Floats], float]:
     """Mean over the flows of datagrams that met load, of what was sent under it; without any load
-    over all of them. What a flow alone has that met none is its own.
+    over all of them. What a flow alone has that met none is its own. Nan beside a load that
+    delivered nothing: that is no delay under it.
     """
 
     def compute(outcome: Outcome, rates: Floats) -> float:
         span = load_span(outcome)
         told = [f for f in outcome["flows"] if f.get("one_way") or silent(outcome, f, span)]
         load = [found for f in told if (found := under_load(outcome, f)) is not None]
-        known = [p.get(which, np.nan) for p in load or (f["one_way"] for f in told)]
+        since = idle_load(outcome)
+        alone = ({} if lasted(f, since) else f["one_way"] for f in told)
+        known = [p.get(which, np.nan) for p in load or alone]
         return float(np.mean(known)) if known else float("nan")
 
     return compute
@@ -307,10 +282,13 @@ def _percentile(kind: str, which: str) -> Callable[[Outcome, Floats], float]:
     return compute
 
 
-def _nodes_ratio(part: str, whole: str) -> Callable[[Outcome, Floats], float]:
+def _per_frame(part: str) -> Callable[[Outcome, Floats], float]:
+    """What nodes count, by the frames for one receiver: those to all are never tried again."""
+
     def compute(outcome: Outcome, rates: Floats) -> float:
-        nodes = outcome.get("nodes") or []
-        total = sum(n.get(whole) or 0 for n in nodes)
+        nodes, links = outcome.get("nodes") or [], outcome.get("links") or []
+        told = links if links and all("frames" in link for link in links) else nodes
+        total = sum(each.get("frames") or 0 for each in told)
         return sum(n.get(part) or 0 for n in nodes) / total if total else float("nan")
 
     return compute
@@ -401,11 +379,9 @@ RUN_METRICS: dict[str, Metric] = {
         most=1.0,
     ),
     "mac_loss": Metric(
-        "frames given up by the MAC", "%", 0.01, "less", _nodes_ratio("failed", "frames"), most=1.0
+        "frames given up by the MAC", "%", 0.01, "less", _per_frame("failed"), most=1.0
     ),
-    "mac_retries": Metric(
-        "MAC retries per frame", "", 1.0, "less", _nodes_ratio("retries", "frames")
-    ),
+    "mac_retries": Metric("MAC retries per frame", "", 1.0, "less", _per_frame("retries")),
     "overflows": Metric(
         "times that WiFu Core's receive buffers were full (ENOBUFS)",
         "per run",
@@ -530,6 +506,7 @@ def flow_row(
         "delay_s": float(np.mean(delays)) if delays else None,
         "requests": len(flow.get("requests") or []),
         "requests_cut": under_way,
+        "requests_failed": asked.failed(flow),
         "requests_late": late,
         "batch_goodput_bps": None,
         "batch_bytes": None,
@@ -537,16 +514,18 @@ def flow_row(
         "batches_ended": len(outcome.get("batches_end_s") or []),
     }
     if flow.get("batches"):
-        given = (flow["batches"], outcome.get("batches_end_s") or [], measure.discard)
-        whole["batch_goodput_bps"] = [float(v) for v in batch_rates(*given)]
-        kept = kept_batches(*given)
+        kept = steady_batches(outcome, flow, measure.discard)
+        whole["batch_goodput_bps"] = [float(v) for v in rates_of(*kept)]
         whole["batch_bytes"], whole["batch_s"] = ([float(v) for v in part] for part in kept)
+    whole["rest_s"] = rest_of(outcome, flow)[1]
     for key in _COPIED:
         whole[key] = flow.get(key)
     for kind in ("rtt", "one_way"):
         for share in ("p50_s", "p95_s", "p99_s"):
             whole[f"{kind}_{share}"] = (flow.get(kind) or {}).get(share)
+        whole[f"{kind}_samples"] = (flow.get(kind) or {}).get("samples")
     whole["loaded_samples"] = (flow.get("under_load") or {}).get("samples")
+    whole["loaded_lost"] = lost(outcome, flow)
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")
     return whole | {"cwnd_bytes": flow.get("cwnd")}
 
@@ -578,6 +557,7 @@ def run_row(
         **outcome,
         "carried_bps": carried(outcome, [flows[n] for n in own], measure),
         "load_span": load_span(outcome) if "sim_seconds" in outcome else None,
+        "idle_load": idle_load(outcome),
     }
     for name in names:
         try:

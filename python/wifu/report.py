@@ -148,7 +148,7 @@ def _alerts(results: Results) -> str:
         told = f"Not known, in cells {first(names)}: {words}."
         out.append(f"<p class='note'>{E(told)}</p>")
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in warned(m)]
-    if told := cutoff.failed(results):
+    for told in filter(None, (cutoff.failed(results), cutoff.left_out(results))):
         out.append(f"<div class='alert soft'>{E(told)}</div>")
     if m.get("dirty"):
         out.append(

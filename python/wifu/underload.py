@@ -44,6 +44,41 @@ def percentiles(raw: bytes, span: tuple[float, float]) -> dict[str, float]:
     return {**named, "samples": int(inside.size)}
 
 
+def idle_load(outcome: Outcome) -> float:
+    """From when on there was to be load that delivered nothing; inf if some did, or there was to be
+    none.
+    """
+    if (known := outcome.get("idle_load")) is not None:
+        return float(known)
+    flows = [f for f in outcome["flows"] if f.get("protocol") != "udp"]
+    if any(f.get("bytes") for f in flows):
+        return float("inf")
+    return min((float(f.get("start_s") or 0.0) for f in flows), default=float("inf"))
+
+
+def lasted(flow: Mapping[str, Any], since: float) -> bool:
+    """Whether a flow of datagrams went on after a moment."""
+    return float(flow.get("until_s") or flow.get("last_byte_s") or np.inf) > since
+
+
+def lost(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
+    """How many of a flow's datagrams were lost under load, at the most: nobody writes down when one
+    that is lost had left. None of a flow that met no load, or where it is not known how many did.
+    """
+    sent, known = flow.get("sent_bytes"), flow.get("under_load")
+    if flow.get("protocol") != "udp" or not sent or known is None:
+        return None
+    span = load_span(outcome)
+    if not (silent(outcome, flow, span) or met(flow, span, float(outcome["sim_seconds"]))):
+        return None
+    octets, samples = float(flow.get("bytes") or 0), (flow.get("one_way") or {}).get("samples")
+    size = flow.get("datagram") or (octets / samples if octets and samples else None)
+    if not size:
+        return None
+    inside = (flow.get("packets") or {}).get("inside") or 0
+    return max(0.0, (float(sent) - octets) / float(size) - float(inside))
+
+
 def met(flow: Mapping[str, Any], span: tuple[float, float], end: float) -> bool:
     """Whether a flow of datagrams was there while there was load; `end` is that of the run."""
     start, last = float(flow.get("start_s") or 0.0), float(flow.get("last_byte_s") or end)

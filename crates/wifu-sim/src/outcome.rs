@@ -167,6 +167,10 @@ pub struct FlowOutcome {
     /// was, or it is none of those that `requests` lists.
     #[serde(default)]
     pub under_way_s: Option<f64>,
+    /// Files whose connection failed, in order: nobody asks for them again, and `requests` has none
+    /// of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests_failed: Vec<FailedRequest>,
 }
 
 /// Octets that outlast the time of a flow (`time`, `stop_at`) in its buffers.
@@ -256,6 +260,17 @@ pub struct RequestOutcome {
     pub bytes: u64,
     /// Until its last octet was delivered.
     pub delay_s: f64,
+}
+
+/// One file whose connection failed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FailedRequest {
+    /// When it was asked for, seconds.
+    pub start_s: f64,
+    /// Its length.
+    pub bytes: u64,
+    /// Until its connection failed.
+    pub failed_s: f64,
 }
 
 /// Frames that were not received, by reason.

@@ -300,6 +300,42 @@ fn a_persistent_connection_that_fails_is_opened_again() {
     assert!(flow.connections > 1 && flow.fault.is_some(), "{flow:?}");
     let late = flow.requests.iter().filter(|r| r.start_s > 22.0).count();
     assert!(late > 100, "{late}");
+    // They took the files that they carried with them, which nobody asks for again.
+    let failed = &flow.requests_failed;
+    let last = flow.requests.iter().rfind(|r| r.start_s < 2.0);
+    let before = last.map(|r| r.start_s + r.delay_s).expect("some came");
+    assert!((2..6).contains(&failed.len()), "{failed:?}");
+    assert!(
+        failed.iter().all(|r| (before..22.0).contains(&r.start_s)
+            && r.bytes >= 10_000
+            && (4.9..5.1).contains(&r.failed_s)),
+        "{failed:?}"
+    );
+    let told = &outcome.to_json()["flows"][0]["requests_failed"];
+    assert_eq!(told[0]["failed_s"], failed[0].failed_s);
+}
+
+/// Each has a connection of its own, which gives up while nobody is there.
+#[test]
+fn files_whose_connections_fail_are_counted() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\napp = \"http\"\npause = \"10ms\"\n\
+                protocol = \"tcp-newreno,syn_tries=1,data_tries=2\"\n\
+                [[event]]\nat = \"2s\"\ncut = [\"a\", \"b\"]\n\
+                [[event]]\nat = \"22s\"\nrestore = [\"a\", \"b\"]\n[stop]\ntime = \"40s\"\n";
+    let outcome = run(&wire("10Mb/s", flow));
+    let got = &outcome.flows[0];
+    let (done, failed) = (&got.requests, &got.requests_failed);
+    assert!(failed.len() > 2 && done.len() > 100, "{failed:?}");
+    let open = usize::from(got.under_way_s.is_some());
+    assert_eq!(
+        got.connections as usize,
+        done.len() + failed.len() + open,
+        "{failed:?}"
+    );
+    let (before, _) = flow.split_once("[[event]]").expect("the link is cut");
+    let whole = run(&wire("10Mb/s", &format!("{before}[stop]\ntime = \"4s\"\n")));
+    assert!(whole.flows[0].requests_failed.is_empty());
+    assert!(whole.to_json()["flows"][0].get("requests_failed").is_none());
 }
 
 /// Who waits on a connection that many files share is told apart from who pauses.

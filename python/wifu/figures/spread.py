@@ -111,8 +111,10 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     if len(parts) == 1:
         caption += _middles(results, cells, name, (words, by, every))
     if longer := _longer(results, cells, name):
-        caption += f" {longer} runs took longer, as transfers were cut off by the end of the run: "
-        caption += "there curves end below 1."
+        what = "took longer, as transfers were cut off by the end of the run"
+        if cutoff.failures(results, cells, name or ""):
+            what = "have no value, as transfers were cut off by the end of the run or failed"
+        caption += f" {longer} runs {what}: there curves end below 1."
     elif name is None:
         caption += cut_off(results, cells, "goodput")
     return figure, f"Distribution of the {what}", caption + ("" if shared else OWN) + rest

@@ -6,7 +6,7 @@ use super::clock::Clock;
 use super::flow::{End, Flow, PORT};
 use super::flows::Flows;
 use super::nodes::Nodes;
-use crate::outcome::RequestOutcome;
+use crate::outcome::{FailedRequest, RequestOutcome};
 use crate::traffic::App;
 use core::net::SocketAddrV4;
 use wifu_engine::{Conn, ConnId, Event};
@@ -155,8 +155,15 @@ impl Flows {
 
     /// The connection of a file failed: the next one follows after a pause.
     fn file_failed(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32) {
+        let counts = self.counts(&self[number]);
         let flow = &mut self[number];
-        flow.request = None;
+        if let Some((since, bytes)) = flow.request.take().filter(|_| counts) {
+            flow.account.requests_failed.push(FailedRequest {
+                start_s: since.as_secs_f64(),
+                bytes,
+                failed_s: (clock.now - since).as_secs_f64(),
+            });
+        }
         match flow.app.failed(clock.now, flow.stopped) {
             Some(at) => self.step_at(clock, number, at),
             None => self.no_more_files(clock.now, nodes, number),

@@ -1,7 +1,7 @@
 //! A flow: its two ends, its application, and its account.
 
 use super::pattern::Pattern;
-use crate::outcome::{PacketOutcome, RequestOutcome};
+use crate::outcome::{FailedRequest, PacketOutcome, RequestOutcome};
 use crate::scenario::FlowSpec;
 use crate::traffic::{App, Talk};
 use std::sync::Arc;
@@ -111,6 +111,7 @@ pub(crate) struct Account {
     /// Octets at the end of the last batch.
     pub(crate) batched: u64,
     pub(crate) requests: Vec<RequestOutcome>,
+    pub(crate) requests_failed: Vec<FailedRequest>,
     pub(crate) totals: Totals,
 }
 

@@ -193,6 +193,7 @@ fn flow_outcome(
         batches: account.batches.clone(),
         requests: account.requests.clone(),
         under_way_s: flows.under_way(flow).map(Time::as_secs_f64),
+        requests_failed: account.requests_failed.clone(),
         ..sender_outcome(flow, index as u32, &totals)
     }
 }

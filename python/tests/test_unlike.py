@@ -1,0 +1,180 @@
+"""Cells whose numbers are not of the same: there is no better or worse between them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_cautions import PLAN, both, made, said
+
+import wifu
+from wifu import report
+from wifu.metrics import Measure, run_row
+
+SHARES = ("p50_s", "p95_s", "p99_s")
+LOAD = {"last_byte_s": 60.0, "finished": False}
+TEXT = PLAN.replace('"aggregate", "jain"', '"aggregate", "one_way_p95", "one_way_p99"')
+
+
+def told(delay: float, samples: int) -> dict[str, float]:
+    return dict.fromkeys(SHARES, delay) | {"samples": samples}
+
+
+def probe(lost: int, loaded: int, delay: float = 0.1, idle: int = 10_000) -> dict[str, Any]:
+    """Datagrams of 100 bytes, most of them without load: so many were lost, so many met load."""
+    count = idle + loaded
+    return {
+        "protocol": "udp", "bytes": count * 100 - 1000, "sent_bytes": (count + lost) * 100 - 1000,
+        "start_s": 1.0, "last_byte_s": 59.9, "finished": False, "datagram": 100,
+        "one_way": told(delay, count), "under_load": told(delay, loaded),
+    }  # fmt: skip
+
+
+def probed(folder: Path, one: dict[str, Any], two: dict[str, Any], **more: Any) -> wifu.Results:
+    load = {**LOAD, **more}
+    return made(folder, {"tcp-reno": [load, one], "tcp-newreno": [load, two]}, TEXT)
+
+
+def test_what_is_lost_is_of_the_datagrams_that_met_load(tmp_path: Path) -> None:
+    """Of all it is little, if probes go on for long after a short load."""
+    found = probed(tmp_path / "a", probe(0, 1000), probe(300, 500, 0.05))
+    words = said(found, "one_way_p95")
+    assert "Of the datagrams under load 0.0% to " in words and "% were lost at the most" in words
+    assert "Delays are of what arrived, so that there is neither colour nor bold" in words
+    assert report.best_of(found, "one_way_p95") == set()
+    like = probed(tmp_path / "b", probe(10, 1000), probe(20, 1000, 0.05))
+    assert report.best_of(like, "one_way_p95") == {"tcp-newreno"}
+    assert "neither colour" not in said(like, "one_way_p95")
+
+
+def test_percentiles_of_a_few_datagrams_are_none(tmp_path: Path) -> None:
+    found = probed(tmp_path / "a", probe(0, 60), probe(0, 50, 0.05))
+    words = "99 % are below by 50 to 60 datagrams per flow on the mean: of fewer than 100 that is"
+    assert words in said(found, "one_way_p99") and report.best_of(found, "one_way_p99") == set()
+    assert found.compare("one_way_p99")["uneven"].all()
+    assert "on the mean" not in said(found, "one_way_p95") + said(found, "one_way_p50")
+    assert report.best_of(found, "one_way_p95") == {"tcp-newreno"}
+    few = probed(tmp_path / "b", probe(0, 600), probe(0, 2, 0.05))
+    assert "by 2 to 600 datagrams" in said(few, "one_way_p99")
+    assert "on the mean: of fewer than 20 that is" in said(few, "one_way_p95")
+    enough = probed(tmp_path / "c", probe(0, 100), probe(0, 101, 0.05))
+    assert "on the mean" not in said(enough, "one_way_p99")
+
+
+def test_a_load_that_delivers_nothing_is_no_load(tmp_path: Path) -> None:
+    """Delays beside it are those without, and nobody knows those under it."""
+    idle, beside = ({"id": n, **probe(0, 0)} for n in (2, 3))
+    idle |= {"last_byte_s": 3.0, "until_s": 3.0}
+    dead = {"id": 1, "protocol": "tcp-reno", "bytes": 0, "start_s": 4.5, "finished": False}
+    outcome: dict[str, Any] = {"sim_seconds": 60.0}
+    outcome["flows"] = [dead, idle, {**beside, "start_s": 7.0}]
+    row = run_row(outcome, Measure(), ["one_way_p95@2", "one_way_p95@3"])
+    assert np.isnan(row["one_way_p95"]) and np.isnan(row["one_way_p95@3"])
+    assert np.isnan(row["latency_added"]) and row["one_way_p95@2"] == 0.1
+    alive = {**outcome, "flows": outcome["flows"][1:]}
+    assert run_row(alive, Measure())["one_way_p95"] == 0.1, "datagrams alone have no load"
+
+    flows = {
+        "tcp-reno": [LOAD, probe(0, 900)],
+        "tcp-newreno": [{**LOAD, "bytes": -1000}, probe(0, 0)],
+    }
+    words = said(made(tmp_path, flows, TEXT), "one_way_p95")
+    assert "In 1 of 16 runs the load delivered nothing: delays under it are not known" in words
+    assert "In 7 of 16 runs no datagram arrived under load that was sent under it" in words
+
+
+def test_means_of_different_flows_are_not_compared(tmp_path: Path) -> None:
+    near, far = ({"last_byte_s": 9.0, "srtt_s": at, "min_rtt_s": at / 2} for at in (0.02, 0.2))
+    text = PLAN.replace('"aggregate", "jain"', '"aggregate", "srtt", "min_rtt"')
+    late = {**far, "srtt_s": None, "min_rtt_s": 0.1}
+    found = made(tmp_path, {"tcp-reno": [near, far], "tcp-newreno": [near, late]}, text)
+    words = "flow 2 has a value in 100% of the runs of tcp-reno and 0% of those of tcp-newreno"
+    assert words in said(found, "srtt") and "neither colour nor bold" in said(found, "srtt")
+    assert report.best_of(found, "srtt") == set() and found.compare("srtt")["uneven"].all()
+    assert said(found, "min_rtt") == said(found, "srtt@1") == ""
+    # A cell that has no value at all is compared with nothing.
+    none = {k: v for k, v in near.items() if k != "srtt_s"}
+    flows = {"tcp-reno": [near, far], "tcp-newreno": [none, none]}
+    assert said(made(tmp_path / "none", flows, text), "srtt") == ""
+
+
+def test_how_long_different_amounts_take_is_not_compared(tmp_path: Path) -> None:
+    stream = PLAN.replace('"file"\nbytes = "1M"', '"stream"\ntime = "6s"')
+    text = stream.replace('"aggregate", "jain"', '"aggregate", "delay"')
+    much, little = (
+        {"last_byte_s": at, "bytes": n} for at, n in ((9.0, 7_500_000), (6.1, 3_600_000))
+    )
+    flows = {"tcp-reno": [much] * 2, "tcp-newreno": [little] * 2}
+    found = made(tmp_path / "stream", flows, text)
+    for metric in ("delay", "delay_median", "delay@1"):
+        words = said(found, metric)
+        amounts = "3.6 to 7.5 MB" if "@" in metric else "7.21 to 15 MB"
+        assert f"which runs of compared cells delivered {amounts} of" in words
+        assert "neither colour nor bold" in words
+        assert report.best_of(found, metric) == set() and found.compare(metric)["uneven"].all()
+    files = made(tmp_path / "file", flows, text.replace('"stream"\ntime = "6s"', '"file"'))
+    assert "Times of what a flow could send" not in said(files, "delay"), (
+        "their sizes are what the plan says"
+    )
+    even = {**flows, "tcp-reno": [{**little, "last_byte_s": 9.0}] * 2}
+    assert said(made(tmp_path / "even", even, text), "delay") == ""
+
+
+def test_timetables_are_told_beside_rates_and_times(tmp_path: Path) -> None:
+    words = "goodput and download time have the times in them at which nothing was to be sent"
+    for n, (app, there) in enumerate(
+        (
+            ('"trace"\nrows = [[0, 6000], [20, 6000]]', True),
+            ('"trace"\nrows = [[0, 6000]]', False),
+            ('"onoff"\nrate = "1M"\non = "1s"\noff = "1s"\ntime = "20s"', True),
+            ('"file"\nbytes = "1M"', False),
+        )
+    ):
+        text = PLAN.replace('"file"\nbytes = "1M"', app)
+        found = made(tmp_path / str(n), both(9.0, 9.0), text)
+        for metric in ("goodput", "delay", "delay@1"):
+            assert (words in said(found, metric)) is there, (app, metric)
+        assert words not in said(found, "srtt")
+
+
+def test_flows_that_hardly_met_share_nothing(tmp_path: Path) -> None:
+    small, large = {"last_byte_s": 1.0}, {"last_byte_s": 9.0}
+    found = made(tmp_path / "a", {"tcp-reno": [small, large], "tcp-newreno": [large, large]})
+    words = "In 8 of 16 runs all flows were there together for less than half of the time"
+    for metric in ("jain", "weakest", "unfairness", "lowest"):
+        assert words in said(found, metric)
+        assert report.best_of(found, metric) == set() and found.compare(metric)["uneven"].all()
+    assert words not in said(found, "goodput") + said(found, "aggregate")
+    half = made(tmp_path / "b", both(4.6, 9.0))
+    assert "half of the time" not in said(half, "jain")
+
+
+def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:
+    found = made(tmp_path, both(4.0, 8.0))
+    assert "left out" not in report.render(found, [])
+    path = found.folder / "plan.toml"
+    path.write_text(path.read_text().replace("runs = 8", "runs = 5"))
+    found.store.write_tables(found.store.plan())
+    text = report.render(wifu.load(found.folder), [])
+    assert "6 runs that were made are left out: plan.toml here now has 5 of each cell" in text
+
+
+def test_comparisons_as_data_have_what_is_said_beside_tables(tmp_path: Path) -> None:
+    one, other = {"last_byte_s": 4.0}, {"start_s": 4.0, "last_byte_s": 8.0}
+    found = made(tmp_path, {"tcp-reno": [one, one], "tcp-newreno": [one, other]})
+    notes = found.comparison()["notes"]
+    assert any("no time at which all flows were there" in words for words in notes["jain"])
+    assert notes.keys() <= {"aggregate", "jain", "sum_rates"} and "aggregate" not in notes
+    flows = {"tcp-reno": [one] * 2, "tcp-newreno": [{"last_byte_s": 5.0}] * 2}
+    few = made(tmp_path / "few", flows, PLAN.replace("runs = 8", "runs = 3"))
+    said_of = few.comparison()["notes"]["aggregate"]
+    assert any("no difference can be found here" in words for words in said_of)
+
+
+@pytest.mark.parametrize("broadcast", [0, 5000])
+def test_frames_to_all_are_not_tried_again_and_count_for_nothing(broadcast: int) -> None:
+    nodes = [{"frames": 100 + broadcast, "failed": 10, "retries": 50}, {"frames": broadcast}]
+    links = [{"from": "a", "to": "b", "frames": 60}, {"from": "b", "to": "a", "frames": 40}]
+    flow = {"id": 1, "protocol": "tcp-reno", "bytes": 10, "finished": False}
+    row = run_row({"sim_seconds": 9.0, "flows": [flow], "nodes": nodes, "links": links}, Measure())
+    assert row["mac_retries"] == 0.5 and row["mac_loss"] == 0.1

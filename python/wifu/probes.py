@@ -1,0 +1,152 @@
+"""What is to be said beside delays of datagrams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from wifu.cells import Cell
+from wifu.metrics import column, of_datagrams, parts
+from wifu.rows import Results, rows_of
+from wifu.underload import under_load
+
+SELECTED = 0.05
+"""Shares of lost datagrams that are further apart than this, and delays are not compared."""
+
+LEAST = {"95": 20, "99": 100}
+"""Of so many values one alone is above such a percentile."""
+
+
+def outlasting(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Runs of which delays under load are not known."""
+    if not of_datagrams(metric):
+        return ""
+    unknown = 0
+    rows = rows_of(results, cells)
+    columns = ["start_s", "last_byte_s", "bytes", "loaded_samples", "one_way_p50_s"]
+    for _, run in rows.groupby(["cell", "run"]):
+        end = float(run["sim_seconds"].iloc[0])
+        flows = [
+            {k: None if pd.isna(v) else v for k, v in zip(columns, row, strict=True)}
+            | {"protocol": protocol}
+            for protocol, *row in run[["flow_protocol", *columns]].itertuples(index=False)
+        ]
+        told = {"flows": flows, "sim_seconds": end}
+        for flow in flows:
+            if flow["one_way_p50_s"] is None or flow["loaded_samples"] is not None:
+                continue
+            if under_load(told, flow | {"one_way": {"p50_s": 0.0}}) == {}:
+                unknown += 1
+                break
+    if not unknown:
+        return ""
+    count = len(rows[["cell", "run"]].drop_duplicates())
+    return (
+        f"In {unknown} of {count} runs datagrams went on without load, before or after it, and "
+        "nobody wrote down the delay of each: what it was under load is not known. Newer runs "
+        "record it, but between hosts over SSH."
+    )
+
+
+def _lost(results: Results, cells: Sequence[Cell], metric: str) -> tuple[dict[str, float], bool]:
+    """The share of the datagrams that did not arrive, of each cell that tells what was sent, and
+    whether it is of those that met load: then it is the most that it can be.
+    """
+    rows = rows_of(results, cells)
+    only = parts(metric)[1]
+    rows = rows[rows["flow_protocol"].eq("udp") & (rows["sent_bytes"] > 0)]
+    rows = rows if only is None else rows[rows["flow"] == only]
+    loaded = rows["loaded_lost"].notna() if "loaded_lost" in rows else rows["flow"].isna()
+    if loaded.any():
+        by = rows[loaded].groupby("cell")
+        lost = by["loaded_lost"].sum()
+        share = lost / (lost + by["loaded_samples"].sum())
+    else:
+        by = rows.groupby("cell")
+        share = 1.0 - by["bytes"].sum() / by["sent_bytes"].sum()
+    told = {str(cell): max(0.0, float(lost)) for cell, lost in share.items() if lost == lost}
+    return told, bool(loaded.any())
+
+
+def arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Datagrams that were lost, of whose delays nothing is known."""
+    if not of_datagrams(metric):
+        return ""
+    told = []
+    shares, loaded = _lost(results, cells, metric)
+    lost, under = shares.values(), " under load" if loaded else ""
+    if lost and max(lost) > 0:
+        most = " at the most" if loaded else ""
+        of = f"Of the datagrams{under} {min(lost):.1%} to {max(lost):.1%}"
+        told.append(f"{of} were lost{most}, by cell")
+    rows = rows_of(results, cells)
+    none = rows["flow_protocol"].eq("udp") & (rows["bytes"].eq(0) | rows["loaded_samples"].eq(0))
+    if (only := parts(metric)[1]) is not None:
+        none &= rows["flow"].eq(only)
+    keys = ["cell", "run"]
+    results.sample(metric)  # of a flow alone it is looked up
+    without = results.runs[results.runs[column(metric)].isna()][keys]
+    every, idle = len(rows[keys].drop_duplicates()), _idle(rows).merge(without, on=keys)
+    if len(idle):
+        told.append(
+            f"In {len(idle)} of {every} runs the load delivered nothing: delays under it are not "
+            "known"
+        )
+    silent = rows[none].merge(without, on=keys)[keys].drop_duplicates()
+    silent = silent.merge(idle, on=keys, how="left", indicator=True)
+    silent = silent[silent["_merge"] == "left_only"]
+    if len(silent):
+        told.append(
+            f"In {len(silent)} of {every} runs no datagram arrived under load that was sent under "
+            "it: they have no value"
+        )
+    if selected(results, cells, metric):
+        told.append("Delays are of what arrived, so that there is neither colour nor bold")
+    return "".join(f"{sentence}. " for sentence in told).rstrip()
+
+
+def _idle(rows: pd.DataFrame) -> pd.DataFrame:
+    """The runs that have a load of connections, and nothing of it arrived."""
+    keys = ["cell", "run"]
+    load = rows[~rows["flow_protocol"].eq("udp")].groupby(keys)["bytes"].sum(min_count=1)
+    return load[load == 0].reset_index()[keys]
+
+
+def few(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Percentiles of too few values to be any."""
+    base, only = parts(metric)
+    kind, _, share = ("one_way", "", "95") if base == "latency_added" else base.partition("_p")
+    if kind not in ("rtt", "one_way") or share not in LEAST:
+        return ""
+    rows = rows_of(results, cells)
+    rows = rows if only is None else rows[rows["flow"] == only]
+    if f"{kind}_samples" not in rows:  # of an older lab
+        return ""
+    counted = rows[f"{kind}_samples"].astype(float)
+    if kind == "one_way" and (met := rows["loaded_samples"].astype(float) > 0).any():
+        counted = rows["loaded_samples"].astype(float).where(met)
+    means = counted.groupby(rows["cell"]).mean().dropna()
+    least = LEAST[share]
+    if not len(means) or means.min() >= least:
+        return ""
+    low, high = (f"{v:.3g}" for v in (means.min(), means.max()))
+    what = "datagrams" if kind == "one_way" else "round-trip times"
+    return (
+        f"{share} % are below by {low if low == high else f'{low} to {high}'} {what} per flow on "
+        f"the mean: of fewer than {least} that is hardly less than the greatest of them. There is "
+        "neither colour nor bold."
+    )
+
+
+def selected(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether cells of a row lost so differently that their delays are not of the same."""
+    if not of_datagrams(metric):
+        return False
+    names = {c.name for c in cells}
+    lost, _ = _lost(results, cells, metric)
+    for row in results.plan.groups():
+        shares = [lost[c.name] for c in row if c.name in names and c.name in lost]
+        if shares and max(shares) - min(shares) > SELECTED:
+            return True
+    return False

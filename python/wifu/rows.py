@@ -1,0 +1,48 @@
+"""The flows of results, as notes beside numbers look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from wifu.cells import Cell
+from wifu.metrics import parts
+from wifu.plan import Plan
+
+
+class Results(Protocol):
+    """What is asked of results (`wifu.Results`, which uses this module)."""
+
+    plan: Plan
+    flows: pd.DataFrame
+    runs: pd.DataFrame
+
+    @property
+    def folder(self) -> Path:
+        """Where they are."""
+
+    def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
+        """A metric of the runs of cells."""
+
+
+def rows_of(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
+    """The flows of the runs that count, each with how long its run took."""
+    rows = results.flows
+    rows = rows[(rows["status"] == "ok") & rows["cell"].isin([c.name for c in cells])]
+    if "bytes" in (axis.name for axis in results.plan.axes):
+        # Its levels stand where what flows delivered would, of which nothing is known then.
+        rows = rows.assign(bytes=np.nan)
+    return rows.merge(results.runs[["cell", "run", "sim_seconds"]], on=["cell", "run"], how="left")
+
+
+def carriers(rows: pd.DataFrame, metric: str = "") -> pd.DataFrame:
+    """Of these flows those that a metric is of: without datagrams beside connections."""
+    if (alone := parts(metric)[1]) is not None:
+        return rows[rows["flow"] == alone]
+    datagrams = rows["flow_protocol"].eq("udp")
+    mixed = (~datagrams).groupby([rows["cell"], rows["run"]]).transform("any")
+    return rows[~(datagrams & mixed)]
