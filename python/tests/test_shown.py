@@ -1,0 +1,122 @@
+"""What tables, captions and figures show is what they say it is."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake import CHAIN, FakeResult, fake
+from test_figures import drawn
+from test_ratios import hollow, marks
+
+import wifu
+from wifu import compared, report, stats
+from wifu import plan as plans
+from wifu.screen import _relation
+
+ONE = CHAIN.replace("[1, 3]", "[1]").replace('["goodput", "jain", "srtt"]', '["retransmissions"]')
+
+
+def counted(tmp_path: Path, runs: int, text: str = ONE, **of: Any) -> wifu.Results:
+    """Each protocol retransmits by `of` of the run (`reno`, `newreno`), the same bytes."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for flow in outcome["flows"]:
+            which = flow["protocol"].removeprefix("tcp-")
+            flow["retransmissions"] = of[which](scenario["run"])
+        return FakeResult(outcome, {})
+
+    plan = plans.parse(text.replace("runs = 5", f"runs = {runs}"))
+    return wifu.campaign(plan, tmp_path / "r", runner=runner)
+
+
+@pytest.mark.parametrize("reno", [lambda run: 400 + 10 * run, lambda run: 500])
+def test_what_never_varies_can_differ(tmp_path: Path, reno: Any) -> None:
+    """Nothing against hundreds in each of eight runs: p is 0.008, and there is no interval."""
+    found = counted(tmp_path, 8, reno=reno, newreno=lambda run: 0)
+    (row,) = found.compare("retransmissions").to_dict("records")
+    assert row["p_holm"] < 0.01 and math.isnan(row["low"])
+    told = compared.told(row, "retransmissions")
+    assert told.clear and not told.known and told.value == 0
+    assert "<span class='up'>" in report.render(found, [])
+    figure, _ = drawn(found, kind="ratio", metric="retransmissions")
+    (mark,) = marks(figure.axes[0]).values()
+    assert not hollow(mark)
+
+
+def test_bold_needs_what_colour_needs(tmp_path: Path) -> None:
+    """One run of ten decides: p of the signs is 0.002, the interval of the difference holds 0."""
+    found = counted(
+        tmp_path, 10,
+        reno=lambda run: 1000 if run == 10 else 101, newreno=lambda run: 100,
+    )  # fmt: skip
+    (row,) = found.compare("retransmissions").to_dict("records")
+    assert row["p_holm"] < 0.05 and row["difference_low"] < 0 < row["difference_high"]
+    assert report.best_of(found, "retransmissions") == set()
+    assert "<b>" not in report._pivot(found, "retransmissions")
+    clear = counted(
+        tmp_path / "2", 10, reno=lambda run: 190 + run % 3, newreno=lambda run: 100 + run % 2
+    )
+    assert report.best_of(clear, "retransmissions") == {"1_tcp-newreno"}
+
+
+def test_differences_have_units(tmp_path: Path) -> None:
+    found = counted(tmp_path, 8, reno=lambda run: 0, newreno=lambda run: 40 + run)
+    (row,) = found.compare("retransmissions").to_dict("records")
+    assert "Δ 89.0 per run</span>" in report._ratio(row, "retransmissions")
+    assert _relation(row, "retransmissions").startswith("Δ 89.0 per run, p ")
+    # Of shares a difference by itself reads as a relative one.
+    row |= {"difference": 0.02, "difference_low": 0.01, "difference_high": 0.03}
+    assert "Δ 2.0 percentage points</span>" in report._ratio(row, "loss")
+
+
+def test_of_two_runs_nothing_is_tested_and_that_is_said(tmp_path: Path) -> None:
+    text = CHAIN.replace('["goodput", "jain", "srtt"]', '["goodput"]')
+    plan = plans.parse(text.replace("runs = 5", "runs = 2"))
+    found = wifu.campaign(plan, tmp_path / "r", runner=fake)
+    (said,) = compared.beyond(found.compare("goodput"), "goodput")
+    assert said == (
+        "mean goodput per flow: no difference can be found here, however great: of 2 pairs of "
+        f"runs nothing is tested. {stats.enough(2, 0.05)} runs could."
+    )
+    assert said in report.render(found, [])
+    _, caption = drawn(found, kind="ratio", x="hops")
+    assert "comparisons of the plan" not in caption and "all hollow" in caption
+    # Where nothing can differ, nothing is missing.
+    same = counted(tmp_path / "2", 2, reno=lambda run: 3, newreno=lambda run: 3)
+    assert compared.beyond(same.compare("retransmissions"), "retransmissions") == []
+
+
+def test_a_difference_in_place_of_a_ratio_is_told_why(tmp_path: Path) -> None:
+    """The baseline is 1 in one run of eight: its mean is not 0, its interval reaches it."""
+    text = ONE.replace('["tcp-reno", "tcp-newreno"]', '["tcp-reno", "tcp-newreno", "tcp-sack"]')
+    text = text.replace("[1]", "[1, 3]")
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        near = scenario["topology"]["words"] == "linear,2"
+        for flow in outcome["flows"]:
+            few = int(scenario["run"] == 1) if near else 20
+            reno = flow["protocol"] == "tcp-reno"
+            flow["retransmissions"] = few if reno else 40 + scenario["run"]
+        return FakeResult(outcome, {})
+
+    plan = plans.parse(text.replace("runs = 5", "runs = 8"))
+    found = wifu.campaign(plan, tmp_path / "r", runner=runner)
+    _, caption = drawn(found, kind="ratio", metric="retransmissions", x="hops")
+    assert (
+        "Δ: mean difference, per run, where the baseline's mean is 0 or its interval reaches 0"
+        in (caption)
+    )
+
+
+def excluded(tmp_path: Path, text: str, *runs: tuple[str, int], **of: Any) -> wifu.Results:
+    """Results of which these runs count nowhere."""
+    made = wifu.campaign(plans.parse(text), tmp_path / "r", **of)
+    manifest = made.store.manifest()
+    manifest["exclusions"] = [{"cell": c, "run": r, "reason": "asleep"} for c, r in runs]
+    made.store.write_manifest(manifest)
+    made.store.write_tables(made.plan)
+    return wifu.load(tmp_path / "r")
