@@ -5,14 +5,16 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from fake import CHAIN, FakeResult, fake
-from test_figures import drawn
+from fake import CHAIN, PROBED, FakeResult, fake
+from test_figures import drawn, panel_titles
 from test_ratios import hollow, marks
 
 import wifu
 from wifu import compared, report, stats
 from wifu import plan as plans
+from wifu.errors import LabError
 from wifu.screen import _relation
 
 ONE = CHAIN.replace("[1, 3]", "[1]").replace('["goodput", "jain", "srtt"]', '["retransmissions"]')
@@ -120,3 +122,81 @@ def excluded(tmp_path: Path, text: str, *runs: tuple[str, int], **of: Any) -> wi
     made.store.write_manifest(manifest)
     made.store.write_tables(made.plan)
     return wifu.load(tmp_path / "r")
+
+
+def test_runs_that_count_nowhere_are_in_no_figure(tmp_path: Path) -> None:
+    found = excluded(tmp_path, CHAIN, ("1_tcp-reno", 1), ("3_tcp-reno", 2), runner=fake)
+    for kind, panels in (("timeseries", 9), ("sequence", 6), ("map", 3)):
+        figure, caption = drawn(found, kind=kind)
+        assert "Not shown, as failed or excluded: run 1 of 1_tcp-reno." in caption
+        titles = panel_titles(figure)
+        assert len(titles) == 3 and "hops 1, protocol tcp-reno" not in titles, kind
+        if kind != "map":  # which has a scale of colours
+            assert len(figure.axes) == panels
+        _, caption = drawn(found, kind=kind, where={"protocol": "tcp-newreno"})
+        assert "Not shown" not in caption
+        with pytest.raises(LabError, match="run 1 failed or is excluded, in every cell"):
+            drawn(found, kind=kind, where={"protocol": "tcp-reno", "hops": 1})
+
+
+def test_delays_of_runs_that_count_nowhere_are_in_no_figure(tmp_path: Path) -> None:
+    every = wifu.campaign(plans.parse(PROBED), tmp_path / "all")
+    found = excluded(tmp_path, PROBED, ("12000", 1))
+
+    def datagrams(results: wifu.Results) -> int:
+        _, caption = drawn(results, kind="latency", **{"as": "cdf"})
+        assert ("Not shown, as failed or excluded: 1 run of 12000." in caption) == (
+            results is found
+        )
+        return int(caption.partition(" datagrams")[0].rpartition(" ")[2])
+
+    flows = every.outcome("12000", 1)["flows"]
+    alone = sum(f["one_way"]["samples"] for f in flows if f["protocol"] == "udp")
+    met = 5  # at most: what left before the load began, and arrived in it
+    assert alone - met <= datagrams(every) - datagrams(found) <= alone
+    figure, caption = drawn(found, kind="latency")
+    assert "run 1 of 12000" in caption and len(figure.axes) == 2
+
+
+def test_captions_count_excluded_runs(tmp_path: Path) -> None:
+    text = CHAIN.replace("copies = 2", "copies = 2\nexplode = true")
+    found = excluded(tmp_path, text, ("1_tcp-reno", 3), runner=fake)
+    for kind in ("bars", "lines", "fairness", "ratio"):
+        _, caption = drawn(found, kind=kind, x="hops")
+        assert "n = 3 to 4" in caption and ", without 4 that failed and 1 excluded" in caption, kind
+    _, caption = drawn(found, kind="bars", x="hops", where={"protocol": "tcp-newreno"})
+    assert "without 4" not in caption and "without 2 that failed;" in caption
+
+
+def test_a_tradeoff_counts_what_it_draws(tmp_path: Path) -> None:
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        made = fake(scenario)
+        if "newreno" in scenario["flow"][0]["protocol"] and scenario["run"] > 2:
+            for flow in made._outcome["flows"]:
+                flow["srtt_s"] = None
+        return made
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=runner)
+    for roles in ({"metric": "goodput", "against": "srtt"}, {"metric": "srtt", "against": "jain"}):
+        _, caption = drawn(found, kind="tradeoff", **roles)
+        said = "n = 2 to 5 of 5 runs per cell, the others lack one of the two values."
+        assert said in caption, roles
+    _, caption = drawn(found, kind="tradeoff", metric="goodput", against="jain")
+    assert "n = 5 runs per cell." in caption
+
+
+def test_no_line_goes_through_what_was_not_run(tmp_path: Path) -> None:
+    text = CHAIN.replace("[1, 3]", '"1..4"').replace(
+        "runs = 5", 'runs = 5\nskip = [{ hops = [2, 3], protocol = "tcp-newreno" }]'
+    )
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    figure, caption = drawn(found, kind="lines", x="hops")
+    lines = [line for line in figure.axes[0].get_lines() if line.get_linestyle() != "None"]
+    broken = [np.isnan(np.asarray(line.get_ydata(), dtype=float)).tolist() for line in lines]
+    assert broken == [[False] * 4, [False, True, False]]
+    assert "lines are broken where cells were not run" in caption
+    # At its end nothing is broken.
+    text = text.replace("[2, 3]", "[4]")
+    found = wifu.campaign(plans.parse(text), tmp_path / "2", runner=fake)
+    _, caption = drawn(found, kind="lines", x="hops")
+    assert "broken" not in caption
