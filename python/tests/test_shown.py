@@ -12,7 +12,7 @@ from test_figures import drawn, panel_titles
 from test_ratios import hollow, marks
 
 import wifu
-from wifu import compared, report, stats
+from wifu import alike, compared, report, stats
 from wifu import plan as plans
 from wifu.errors import LabError
 from wifu.screen import _relation
@@ -200,3 +200,50 @@ def test_no_line_goes_through_what_was_not_run(tmp_path: Path) -> None:
     found = wifu.campaign(plans.parse(text), tmp_path / "2", runner=fake)
     _, caption = drawn(found, kind="lines", x="hops")
     assert "broken" not in caption
+
+
+def test_results_of_another_scenario_say_so(tmp_path: Path) -> None:
+    wifu.campaign(plans.parse(ONE), tmp_path / "r", runner=fake)
+    plan = tmp_path / "r" / "plan.toml"
+    plan.write_text(plan.read_text().replace("linear,", "ring,"))
+    for name in ("results", "runs"):
+        (tmp_path / "r" / f"{name}.parquet").unlink()
+    with pytest.raises(LabError, match="its runs are of another scenario than its plan"):
+        wifu.load(tmp_path / "r")
+    for path in (tmp_path / "r" / "runs").iterdir():
+        path.unlink()
+    with pytest.raises(LabError, match="no run has been made yet"):
+        wifu.load(tmp_path / "r")
+
+
+STACKS = """
+runs = 8
+pair = "stack"
+[scenario]
+topology = { words = "linear,3", set = "TB-W3" }
+[[scenario.flow]]
+from = "n1"
+to = "n3"
+protocol = "{stack}"
+[vary.stack]
+"""
+
+
+@pytest.mark.parametrize(
+    ("levels", "told"),
+    [
+        ('modern = "tcp-sack"\nclassic = "tcp-sack,rcv_wnd=6000"', "rcv_wnd 6000, not 4194304"),
+        ('large = "tcp-sack"\n6000 = "tcp-sack,rcv_wnd=6000"', ""),
+        ('"rcv_wnd small" = "tcp-sack,rcv_wnd=6000"\n"rcv_wnd large" = "tcp-sack"', ""),
+        ('one = "tcp-sack"\ntwo = "tcp-tahoe"', ""),
+    ],
+)
+def test_names_that_do_not_say_the_one_difference(levels: str, told: str) -> None:
+    found = alike.differences(plans.parse(STACKS + levels))
+    assert [d.sentence().rpartition(": ")[2] for d in found] == ([f"{told}."] if told else [])
+
+
+def test_an_axis_that_is_called_by_the_one_difference_says_it() -> None:
+    text = STACKS.replace("{stack}", "tcp-sack,rcv_wnd={rcv_wnd}").replace(".stack", "")
+    text = text.replace('pair = "stack"', 'pair = "rcv_wnd"')
+    assert alike.differences(plans.parse(text + 'rcv_wnd = ["6k", "60k"]')) == []

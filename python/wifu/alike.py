@@ -172,9 +172,26 @@ def _difference(
             parameters = {**more, **parameters}
     if not (parameters or scenario or kernel):
         return None
-    if same and len(parameters) + len(scenario) == 1:
+    if (
+        same
+        and len(parameters) + len(scenario) == 1
+        and _called(axis, (one[0], two[0]), parameters)
+    ):
         return None  # it is what the level is called by
     return Difference(one[0].label, two[0].label, words, profile, parameters, scenario, kernel)
+
+
+def _called(axis: str, levels: tuple[Level, Level], parameters: Mapping[str, Pair]) -> bool:
+    """Whether levels are called by the one thing that they differ in: a key of the scenario, or a
+    parameter that the axis or both labels name, or whose value a label has.
+    """
+    labels = [str(level.label) for level in levels]
+    for name, values in parameters.items():
+        words = {name, name.rpartition(".")[2]}
+        named = axis in words or all(any(word in label for word in words) for label in labels)
+        if not named and not any(v in re.split(r"[^\w.]+", t) for v in values for t in labels):
+            return False
+    return True
 
 
 def _compositions(cell: Cell) -> tuple[str, ...]:
