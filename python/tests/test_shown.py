@@ -12,7 +12,7 @@ from test_figures import drawn, panel_titles
 from test_ratios import hollow, marks
 
 import wifu
-from wifu import alike, compared, report, stats
+from wifu import alike, compared, metrics, report, stats
 from wifu import plan as plans
 from wifu.errors import LabError
 from wifu.screen import _relation
@@ -247,3 +247,34 @@ def test_an_axis_that_is_called_by_the_one_difference_says_it() -> None:
     text = STACKS.replace("{stack}", "tcp-sack,rcv_wnd={rcv_wnd}").replace(".stack", "")
     text = text.replace('pair = "stack"', 'pair = "rcv_wnd"')
     assert alike.differences(plans.parse(text + 'rcv_wnd = ["6k", "60k"]')) == []
+
+
+def test_mac_metrics_are_of_frames_that_are_acknowledged() -> None:
+    """Routing that floods the mesh makes no frame arrive sooner."""
+    flow = {"id": 1, "bytes": 1000, "start_s": 0.0}
+    nodes = [{"frames": 1000, "failed": 10, "retries": 50}, {"frames": 1000, "failed": 0}]
+    links = [{"frames": 90}, {"frames": 10}]
+    told = {"flows": [flow], "sim_seconds": 1.0, "nodes": nodes}
+    row = metrics.run_row({**told, "links": links}, metrics.Measure())
+    assert (row["mac_loss"], row["mac_retries"]) == (0.1, 0.5)
+    row = metrics.run_row(told, metrics.Measure())
+    assert (row["mac_loss"], row["mac_retries"]) == (0.005, 0.025)
+
+
+def test_load_adds_to_the_delay_of_the_same_path_or_nothing_is_known() -> None:
+    def probe(ends: str, start: float, last: float, delay: float) -> dict[str, Any]:
+        told = {"p50_s": delay, "p95_s": delay, "p99_s": delay, "samples": 10}
+        return {"protocol": "udp", "bytes": 10, "from": ends[0], "to": ends[1], "start_s": start,
+                "last_byte_s": last, "one_way": told}  # fmt: skip
+
+    load = {"protocol": "tcp-sack", "bytes": 10, "start_s": 5.0, "last_byte_s": 29.0}
+
+    def added(*probes: dict[str, Any]) -> float:
+        outcome = {"flows": [load, *probes], "sim_seconds": 30.0}
+        return metrics.RUN_METRICS["latency_added"].compute(outcome, np.empty(0))
+
+    near, far = probe("ab", 0, 4, 0.001), probe("bc", 6, 29, 0.1)
+    assert np.isnan(added(near, far)), "a longer path is no load"
+    assert np.isnan(added(near, probe("ba", 6, 29, 0.1))), "nor is the other direction"
+    both = (near, probe("bc", 0, 4, 0.09), far, probe("ab", 6, 29, 0.031))
+    assert added(*both) == pytest.approx((0.01 + 0.03) / 2)

@@ -307,10 +307,15 @@ def _percentile(kind: str, which: str) -> Callable[[Outcome, Floats], float]:
     return compute
 
 
-def _nodes_ratio(part: str, whole: str) -> Callable[[Outcome, Floats], float]:
+def _per_frame(part: str) -> Callable[[Outcome, Floats], float]:
+    """What nodes count, by the frames that had a receiver to acknowledge them: a broadcast is sent
+    once, whatever becomes of it.
+    """
+
     def compute(outcome: Outcome, rates: Floats) -> float:
-        nodes = outcome.get("nodes") or []
-        total = sum(n.get(whole) or 0 for n in nodes)
+        nodes, links = outcome.get("nodes") or [], outcome.get("links") or []
+        # Where nobody tells of links it is what nodes say.
+        total = sum(row.get("frames") or 0 for row in links or nodes)
         return sum(n.get(part) or 0 for n in nodes) / total if total else float("nan")
 
     return compute
@@ -401,11 +406,9 @@ RUN_METRICS: dict[str, Metric] = {
         most=1.0,
     ),
     "mac_loss": Metric(
-        "frames given up by the MAC", "%", 0.01, "less", _nodes_ratio("failed", "frames"), most=1.0
+        "frames given up by the MAC", "%", 0.01, "less", _per_frame("failed"), most=1.0
     ),
-    "mac_retries": Metric(
-        "MAC retries per frame", "", 1.0, "less", _nodes_ratio("retries", "frames")
-    ),
+    "mac_retries": Metric("MAC retries per frame", "", 1.0, "less", _per_frame("retries")),
     "overflows": Metric(
         "times that WiFu Core's receive buffers were full (ENOBUFS)",
         "per run",
