@@ -12,7 +12,7 @@ from test_figures import drawn, panel_titles
 from test_ratios import hollow, marks
 
 import wifu
-from wifu import alike, compared, metrics, report, stats
+from wifu import alike, compared, metrics, report, stats, values
 from wifu import plan as plans
 from wifu.errors import LabError
 from wifu.screen import _relation
@@ -278,3 +278,10 @@ def test_load_adds_to_the_delay_of_the_same_path_or_nothing_is_known() -> None:
     assert np.isnan(added(near, probe("ba", 6, 29, 0.1))), "nor is the other direction"
     both = (near, probe("bc", 0, 4, 0.09), far, probe("ab", 6, 29, 0.031))
     assert added(*both) == pytest.approx((0.01 + 0.03) / 2)
+
+
+@pytest.mark.parametrize("text", ["1MB/s", "1MBps", "8 kB/s", "10B/s"])
+def test_rates_in_bytes_are_no_rates(text: str) -> None:
+    with pytest.raises(LabError, match="is in bytes: rates are in bits, 1 MB/s is 8 Mb/s"):
+        values.rate(text)
+    assert values.rate("1Mb/s") == 1e6
