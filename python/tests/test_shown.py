@@ -12,9 +12,10 @@ from test_figures import drawn, panel_titles
 from test_ratios import hollow, marks
 
 import wifu
-from wifu import alike, compared, metrics, report, stats, values
+from wifu import absent, alike, compared, metrics, report, stats, values
 from wifu import plan as plans
 from wifu.errors import LabError
+from wifu.flows import flows_of
 from wifu.screen import _relation
 
 ONE = CHAIN.replace("[1, 3]", "[1]").replace('["goodput", "jain", "srtt"]', '["retransmissions"]')
@@ -285,3 +286,28 @@ def test_rates_in_bytes_are_no_rates(text: str) -> None:
     with pytest.raises(LabError, match="is in bytes: rates are in bits, 1 MB/s is 8 Mb/s"):
         values.rate(text)
     assert values.rate("1Mb/s") == 1e6
+
+
+def test_counters_of_who_asks_are_not_those_of_the_answers() -> None:
+    given = {"topology": {"words": "linear,3"}, "stop": {"time": "9s"},
+             "flow": [{"from": "n1", "to": "n3", "protocol": "tcp-sack", "app": app, "pause": "1s"}
+                      for app in ("request", "http")]}  # fmt: skip
+    asks, fetches = flows_of(given)
+    row = {
+        "bytes": 5,
+        "requests": [],
+        "connections": 1,
+        "cwnd": 1,
+        **dict.fromkeys(absent.COUNTED, 1),
+    }
+    assert absent.without(asks, row) == {"bytes": 5, "requests": [], "connections": 1}
+    assert absent.without(fetches, row) == row
+    (said,) = absent.words([asks], [absent.without(asks, row)])
+    assert said.endswith("who answers sends what counts, and does not tell it")
+
+
+def test_the_waterfall_of_answers_is_called_so(tmp_path: Path) -> None:
+    text = CHAIN.replace("copies = 2", 'copies = 2\napp = "request"')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    _, caption = drawn(found, kind="waterfall")
+    assert "Mean over the questions and acknowledgements of flow 1 " in caption
