@@ -237,6 +237,7 @@ protocol = "{stack}"
         ('large = "tcp-sack"\n6000 = "tcp-sack,rcv_wnd=6000"', ""),
         ('"rcv_wnd small" = "tcp-sack,rcv_wnd=6000"\n"rcv_wnd large" = "tcp-sack"', ""),
         ('one = "tcp-sack"\ntwo = "tcp-tahoe"', ""),
+        ('patient = "tcp-sack,rto_min=1s"\neager = "tcp-sack,rto_min=200ms"', ""),
     ],
 )
 def test_names_that_do_not_say_the_one_difference(levels: str, told: str) -> None:

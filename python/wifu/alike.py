@@ -19,7 +19,10 @@ from wifu.runner import split
 from wifu.stacks import Stack, stack, stacks
 from wifu.values import Value
 
-ORDER = ("rcv_wnd", "snd_buf", "mss", "max_seg", "ack.", "congestion.", "rtt.", "reliable.")
+SIZES = ("rcv_wnd", "snd_buf", "mss", "max_seg")
+"""Windows, buffers, and how long segments are."""
+
+ORDER = (*SIZES, "ack.", "congestion.", "rtt.", "reliable.")
 """What is named first: what decides goodput most often."""
 
 NAMED = 10
@@ -182,14 +185,16 @@ def _difference(
 
 
 def _called(axis: str, levels: tuple[Level, Level], parameters: Mapping[str, Pair]) -> bool:
-    """Whether levels are called by the one thing that they differ in: a key of the scenario, or a
-    parameter that the axis or both labels name, or whose value a label has.
+    """Whether levels are called by the one thing that they differ in. One that sets a window, a
+    buffer or the size of segments is not, unless it or its axis says a word of it or its value:
+    these decide goodput, and nobody looks for them behind another name.
     """
-    labels = [str(level.label) for level in levels]
+    said = " ".join([axis, *(str(level.label) for level in levels)]).lower()
     for name, values in parameters.items():
-        words = {name, name.rpartition(".")[2]}
-        named = axis in words or all(any(word in label for word in words) for label in labels)
-        if not named and not any(v in re.split(r"[^\w.]+", t) for v in values for t in labels):
+        if not name.startswith(SIZES):
+            continue
+        words = [w for text in (name, *values) for w in re.split(r"[^a-z0-9]+", text.lower())]
+        if not any(len(word) > 2 and word in said for word in words):
             return False
     return True
 
