@@ -187,7 +187,10 @@ fn of_answers_the_side_that_sends_them_is_counted() {
     assert!(flow.finished && flow.bytes == 2_000_000, "{flow:?}");
     // 1448 octets a segment: 2 MB are 1382 of them, some 28 of which are lost and sent again.
     assert!((1382..1500).contains(&flow.data_segments), "{flow:?}");
-    assert!(flow.retransmissions >= 10 && flow.fast_retransmits > 0, "{flow:?}");
+    assert!(
+        flow.retransmissions >= 10 && flow.fast_retransmits > 0,
+        "{flow:?}"
+    );
     assert!(flow.sent_bytes >= 2_000_000, "{flow:?}");
     assert!(flow.rtt.is_some_and(|r| r.p50_s > 0.0), "{flow:?}");
     // The window of who asks never grows beyond a question.
