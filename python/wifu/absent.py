@@ -28,6 +28,14 @@ _KERNEL = {
 _ASK = "a connection was over before its stack could be asked"
 
 
+def without(flow: Flow, row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a client tells of a flow, without the counters of one that asks: the answers count, and
+    their sender tells nothing.
+    """
+    left_out = (*COUNTED, "cwnd") if flow.app == "request" else ()
+    return {k: v for k, v in row.items() if k not in left_out}
+
+
 def words(flows: Sequence[Flow], told: Sequence[Mapping[str, Any]]) -> list[str]:
     """A sentence for each thing that some flows lack, such as "flow 1: rtt: ..."."""
     lacking: dict[tuple[str, str], list[int]] = {}
@@ -47,8 +55,8 @@ def _why(flow: Flow, row: Mapping[str, Any], key: str) -> str:
     if flow.protocol == "udp":
         # A single datagram has no jitter.
         return "" if key == "jitter_s" else "the clocks of its two hosts are not the same"
-    if flow.app == "request" and key == "sent_bytes":
-        return "the receiver sends what counts, and does not tell it"
+    if flow.app == "request":
+        return "who answers sends what counts, and does not tell it"
     return _KERNEL.get(key, _ASK) if flow.kernel else _ASK
 
 

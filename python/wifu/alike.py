@@ -19,7 +19,10 @@ from wifu.runner import split
 from wifu.stacks import Stack, stack, stacks
 from wifu.values import Value
 
-ORDER = ("rcv_wnd", "snd_buf", "mss", "max_seg", "ack.", "congestion.", "rtt.", "reliable.")
+SIZES = ("rcv_wnd", "snd_buf", "mss", "max_seg")
+"""Windows, buffers, and how long segments are."""
+
+ORDER = (*SIZES, "ack.", "congestion.", "rtt.", "reliable.")
 """What is named first: what decides goodput most often."""
 
 NAMED = 10
@@ -172,9 +175,28 @@ def _difference(
             parameters = {**more, **parameters}
     if not (parameters or scenario or kernel):
         return None
-    if same and len(parameters) + len(scenario) == 1:
+    if (
+        same
+        and len(parameters) + len(scenario) == 1
+        and _called(axis, (one[0], two[0]), parameters)
+    ):
         return None  # it is what the level is called by
     return Difference(one[0].label, two[0].label, words, profile, parameters, scenario, kernel)
+
+
+def _called(axis: str, levels: tuple[Level, Level], parameters: Mapping[str, Pair]) -> bool:
+    """Whether levels are called by the one thing that they differ in. One that sets a window, a
+    buffer or the size of segments is not, unless it or its axis says a word of it or its value:
+    these decide goodput, and nobody looks for them behind another name.
+    """
+    said = " ".join([axis, *(str(level.label) for level in levels)]).lower()
+    for name, values in parameters.items():
+        if not name.startswith(SIZES):
+            continue
+        words = [w for text in (name, *values) for w in re.split(r"[^a-z0-9]+", text.lower())]
+        if not any(len(word) > 2 and word in said for word in words):
+            return False
+    return True
 
 
 def _compositions(cell: Cell) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import alike, cautions, cutoff, frames, metrics, stats, toml
+from wifu import alike, cautions, cutoff, frames, metrics, paired, stats, toml
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -144,11 +144,22 @@ class Results:
             self._renew(axes)
         elif not self._newest() and "sim_seconds" in self.runs:
             self._renew(axes)
+        if "status" not in self.runs:
+            raise LabError(self._nothing())
         self._compared: dict[tuple[str, str, str], pd.DataFrame] = {}
 
     def _newest(self) -> bool:
         """Whether the tables are as this lab writes them."""
         return NEWEST in self.runs and NEWEST_OF_FLOWS in self.flows
+
+    def _nothing(self) -> str:
+        """Why there is not one run."""
+        if not any((self.folder / "runs").glob("*.json.gz")):
+            return f"{self.folder}: no run has been made yet"
+        return (
+            f"{self.folder}: its runs are of another scenario than its plan.toml has now. Undo "
+            "that change, or run the plan into another folder"
+        )
 
     def _renew(self, axes: list[str]) -> None:
         """Tables that an older lab wrote hold what it took for these metrics: made anew from the
@@ -385,34 +396,15 @@ class Results:
             x, y = self.pairs(metric, cell.labels, against)
             if x.size == 0:
                 continue
-            known_pairs = np.isfinite(x) & np.isfinite(y)
-            n = int(known_pairs.sum())
-            identical = n > 0 and bool(np.array_equal(x, y, equal_nan=True))
-            ratio = stats.ratio_interval(x, y)
-            below = stats.mean_interval(y[known_pairs])
-            # By what may be zero, or less, a quotient says nothing.
-            signed = metrics.metric_of(metric).least < 0
-            signed |= below.known and below.low <= 0 and not identical
-            if min(x[known_pairs], default=-1) >= 0 and min(y[known_pairs], default=-1) >= 0:
-                ratio = ratio.within(0.0, float("inf"))
-            apart = stats.mean_interval((x - y)[known_pairs])
             both = [cell, *self.cells(against)]
             cut = any(cutoff.least(self, c, metric) for c in both)
-            nothing = identical or cut or signed or not ratio.known
             rest = {k: v for k, v in cell.labels.items() if k != pair}
             rows.append(
                 {
                     **rest,
                     pair: cell.labels[pair],
                     "baseline": base,
-                    "n": n,
-                    "ratio": float("nan") if cut or signed else ratio.estimate,
-                    "low": float("nan") if nothing else ratio.low,
-                    "high": float("nan") if nothing else ratio.high,
-                    "difference": float("nan") if cut else apart.estimate,
-                    "difference_low": float("nan") if cut or identical else apart.low,
-                    "difference_high": float("nan") if cut or identical else apart.high,
-                    "identical": identical,
+                    **paired.against(metric, x, y, cut),
                     **({"cut": cut} if cutoff.of_finished(metric) else {}),
                     "unfinished": cutoff.unfinished(self, both, metric),
                     **({"uneven": True} if cautions.uneven(self, both, metric) else {}),

@@ -11,7 +11,9 @@ import pandas as pd
 
 from wifu import stats
 from wifu.api import LEVEL
+from wifu.cells import Label
 from wifu.metrics import metric_of
+from wifu.plan import Plan
 
 CUT, NONE, IDENTICAL = "cut off", "no value", "identical"
 """What is told in place of a number."""
@@ -29,7 +31,9 @@ class Told:
     difference: bool = False
     """Whether it is a difference, in the unit that the metric is shown in."""
     clear: bool = False
-    """Whether p, corrected by Holm, and the interval say that the two are not the same."""
+    """Whether p, corrected by Holm, and the interval, if there is one, say that the two are not the
+    same.
+    """
     instead: str = ""
     """What is told in place of it, if anything is."""
 
@@ -61,18 +65,45 @@ def told(row: Mapping[Any, Any], name: str) -> Told:
     value, low, high = (row[k] / scale for k in keys)
     none = 0.0 if difference else 1.0
     even = row.get("uneven") is not True
-    clear = even and row["p_holm"] < LEVEL and (low > none or high < none)
+    # Beside a p there is no interval where nothing varies: what p says is all there is.
+    leaves = low > none or high < none or not math.isfinite(low)
+    clear = even and row["p_holm"] < LEVEL and leaves
     return Told(value, low, high, difference, bool(clear))
+
+
+def baseline(plan: Plan) -> Label | None:
+    """The level that a plan compares with: the first one if it names none that was run."""
+    if plan.pair is None:
+        return None
+    labels = [v.label for v in plan.axis(plan.pair).levels]
+    return next((label for label in labels if str(label) == str(plan.baseline)), labels[0])
+
+
+def unit(name: str) -> str:
+    """The unit of a difference in this metric, as it stands beside ratios: that of shares is no
+    share of anything.
+    """
+    found = metric_of(name).unit
+    return "percentage points" if found == "%" else found
 
 
 def beyond(frame: pd.DataFrame, name: str) -> list[str]:
     """What is to be said where runs are too few for so many comparisons to find anything."""
     tested = int(frame["p"].notna().sum())
-    pairs = int(frame.loc[frame["p"].notna(), "n"].max()) if tested else 0
-    if not tested or (least := stats.least_p(pairs, tested)) < LEVEL:
+    rows = frame if tested else frame[(frame["n"] > 0) & ~frame["identical"].astype(bool)]
+    if not tested and "cut" in rows:
+        rows = rows[~rows["cut"].astype(bool)]
+    if rows.empty:
         return []
+    pairs = int(rows[rows["p"].notna()]["n"].max()) if tested else int(rows["n"].max())
+    if tested and stats.least_p(pairs, tested) < LEVEL:
+        return []
+    comparisons = tested or len(rows)
+    why = f"of {pairs} pair{'s' if pairs > 1 else ''} of runs nothing is tested"
+    if tested:
+        least = stats.least_p(pairs, tested)
+        why = f"of {pairs} pairs and {tested} comparisons p is at least {least:.2g}"
     return [
-        f"{metric_of(name).label}: no difference can be found here, however great: of {pairs} "
-        f"pairs and {tested} comparisons p is at least {least:.2g}. "
-        f"{stats.enough(tested, LEVEL)} runs could."
+        f"{metric_of(name).label}: no difference can be found here, however great: {why}. "
+        f"{stats.enough(comparisons, LEVEL)} runs could."
     ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, cautions, compared, cutoff, published, stats, toml
+from wifu import alike, cautions, compared, cutoff, paired, published, stats, toml
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import COMPARED, HOLM, LEVEL, Results
@@ -179,7 +179,9 @@ def _results(results: Results) -> str:
         )
     if any(len(row) > 1 for row in plan.groups()):
         told += f" Bold, of the first {COMPARED} metrics: better than every other of its row" + (
-            ", exactly." if plan.deterministic else f" (p below {LEVEL:g}; see Comparison)."
+            ", exactly."
+            if plan.deterministic
+            else f" (p below {LEVEL:g} and the interval; see Comparison)."
         )
     out = [f"<p class='note'>{E(told)}</p>"]
     for n, name in enumerate(plan.metrics):
@@ -198,9 +200,11 @@ def _results(results: Results) -> str:
 
 def best_of(results: Results, name: str) -> set[str]:
     """Cells that are better in a metric than every other of their row: by the paired permutation
-    test, corrected by Holm over all comparisons of the table. If nothing is random, by the values.
+    test, corrected by Holm over all comparisons of the table, and by the interval, as colours are.
+    If nothing is random, by the values.
     """
     plan, better = results.plan, metric_of(name).better
+    base = compared.baseline(plan)
     found: list[tuple[str, list[int]]] = []
     pairs: list[tuple[Any, Any]] = []
     for row in plan.groups():
@@ -217,11 +221,18 @@ def best_of(results: Results, name: str) -> set[str]:
                 found.append((first.name, []))
             continue
         found.append((first.name, list(range(len(pairs), len(pairs) + len(others)))))
-        pairs += [results.pairs(name, first.labels, c.labels) for c in others]
+        for c in others:
+            # Ratios are by the baseline's mean, where one of the two is the baseline.
+            one, two = (c, first) if first.labels.get(plan.pair or "") == base else (first, c)
+            pairs.append(results.pairs(name, one.labels, two.labels))
     p = stats.holm(
         [stats.paired_difference(x, y, tests=len(pairs)).p_permutation for x, y in pairs]
     )
-    return {cell for cell, tests in found if all(p[t] < LEVEL for t in tests)}
+    clear = [
+        compared.told({**paired.against(name, x, y), "p_holm": p_holm}, name).clear
+        for (x, y), p_holm in zip(pairs, p, strict=True)
+    ]
+    return {cell for cell, tests in found if all(clear[t] for t in tests)}
 
 
 def _pivot(results: Results, name: str, marked: bool = True) -> str:
@@ -327,8 +338,8 @@ def _comparison(results: Results) -> str:
         f"Run by run: the same run number had the same {same} everywhere. Ratios of means, or "
         " (Δ) mean differences where a ratio says nothing, with 95 % intervals; p of a paired "
         f"permutation test of no difference, corrected by {HOLM}. Green is better, red worse: p is "
-        f"below {LEVEL:g} and the interval leaves out 1 (a difference's 0); grey is neither. Where "
-        "all runs were identical nothing is tested."
+        f"below {LEVEL:g} and the interval leaves out 1 (a difference's 0), or there is none, as "
+        "nothing varies; grey is neither. Where all runs were identical nothing is tested."
     )
     if plan.deterministic:
         told, beyond = "Ratios; nothing is random here, so they are exact.", []
@@ -379,7 +390,9 @@ def _ratio(row: dict[Any, Any], name: str) -> str:
     css = ("up" if better else "down") if found.clear else "same"
     half = (found.high - found.low) / 2
     text = number(found.value, half if found.known else None)
-    text = f"<span class='{css}'>{'Δ ' if found.difference else ''}{text}</span>"
+    if found.difference:
+        text = f"Δ {text} {compared.unit(name)}".rstrip()
+    text = f"<span class='{css}'>{E(text)}</span>"
     if found.known:
         low, high = number(found.low, half), number(found.high, half)
         text += f" <span class='pm'>{low} to {high}</span>"

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wifu import alike, cautions, cutoff, stats
+from wifu import alike, cautions, compared, cutoff, stats
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import LEVEL, Results
@@ -176,7 +176,8 @@ def _relation(row: Mapping[str, Any], name: str) -> str:
         text = f"x {number(ratio, half if half == half else None)}"
     elif math.isfinite(row["difference"]):
         half = (row["difference_high"] - row["difference_low"]) / 2 / scale
-        text = f"Δ {number(row['difference'] / scale, half if half == half else None)}"
+        value = number(row["difference"] / scale, half if half == half else None)
+        text = f"Δ {value} {compared.unit(name)}".rstrip()
     else:
         return "cannot be told: transfers were cut off" if row.get("cut") else "cannot be told"
     p = row["p_holm"]

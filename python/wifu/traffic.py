@@ -92,7 +92,8 @@ class Traffic:
             row["goodput_bps"] = _goodput(row, seconds)
             if late := arrived.outlasted(flow, row, series):
                 row["outlasted"] = late
-            for key, count in before.get(flow.source, {}).items() if flow.kernel else ():
+            counts = before.get(flow.source, {}) if flow.kernel and flow.app != "request" else {}
+            for key, count in counts.items():
                 row.setdefault(key, after[flow.source][key] - count)
         for handler in handlers.values():
             if not handler.alive():
@@ -474,8 +475,6 @@ class Traffic:
         if "retransmits" in sender:
             out["retransmissions"] = int(sender["retransmits"])
         out |= apps_live.counted(own, slower)
-        if flow.app == "request":
-            out.pop("sent_bytes", None)  # of the questions, and the answers count
         if flow.spec:
             whole = out["finished"]
             del out["connected_s"]
@@ -489,7 +488,7 @@ class Traffic:
             out["srtt_s"] = float(last["rtt"]) / 1e6 / slower
         if last.get("snd_cwnd"):
             out["cwnd"] = int(last["snd_cwnd"])
-        return out
+        return absent.without(flow, out)
 
 
 def _goodput(row: Mapping[str, Any], seconds: float) -> float:

@@ -119,15 +119,23 @@ def under_load(outcome: Outcome, flow: Mapping[str, Any]) -> Mapping[str, float]
 
 def added(outcome: Outcome, _rates: object) -> float:
     """How much later 95 % of the datagrams are under load than half of them without, on the mean of
-    the flows of datagrams: those that are there under load, and those that are over before.
+    the flows of datagrams under load: each against those between the same two nodes that are over
+    before. Nan if one has none, as a longer path is no load.
     """
     begin, end = load_span(outcome)
     told = [f for f in outcome["flows"] if f.get("one_way") or silent(outcome, f, (begin, end))]
-    idle = [
-        f["one_way"]["p50_s"]
-        for f in told
-        if f.get("one_way") and (f.get("last_byte_s") or end) <= begin
-    ]
-    under = [found for f in told if (found := under_load(outcome, f)) is not None]
-    load = [found.get("p95_s", np.nan) for found in under]
-    return float(np.mean(load) - np.mean(idle)) if idle and load else float("nan")
+    idle: dict[Any, list[float]] = {}
+    load: list[float] = []
+    for flow in told:
+        if flow.get("one_way") and (flow.get("last_byte_s") or end) <= begin:
+            idle.setdefault(_ends(flow), []).append(flow["one_way"]["p50_s"])
+    for flow in told:
+        if (under := under_load(outcome, flow)) is not None:
+            before = idle.get(_ends(flow))
+            without = float(np.mean(before)) if before else np.nan
+            load.append(under.get("p95_s", np.nan) - without)
+    return float(np.mean(load)) if load else float("nan")
+
+
+def _ends(flow: Mapping[str, Any]) -> tuple[Any, Any]:
+    return flow.get("from"), flow.get("to")

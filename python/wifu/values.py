@@ -89,6 +89,8 @@ def octets(value: Value) -> float:
 
 def rate(value: Value) -> float:
     """bit/s of a rate such as `6M`, `24Mb/s`, `500kbit`, or a number."""
+    if re.search(r"B(/s|ps)$", str(value).strip()):
+        raise LabError(f"{value!r} is in bytes: rates are in bits, 1 MB/s is 8 Mb/s")
     text = str(value).strip().lower().replace("bit/s", "").replace("b/s", "").replace("bit", "")
     units = {"k": 1e3, "m": 1e6, "g": 1e9}
     try:

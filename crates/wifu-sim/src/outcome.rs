@@ -112,11 +112,12 @@ pub struct FlowOutcome {
     pub unserved_at: Vec<String>,
     /// Connections it opened.
     pub connections: u32,
-    /// Segments that the sender sent (udp: packets).
+    /// Segments that the sender sent (udp: packets). Who sends the octets that count is the sender
+    /// here and in all that follows: of requests and answers, who answers.
     pub segments: u64,
     /// Data segments among them.
     pub data_segments: u64,
-    /// Segments that the receiver sent.
+    /// Segments that the receiver sent: who asks, of requests and answers.
     pub feedback_segments: u64,
     /// Segments retransmitted.
     pub retransmissions: u64,

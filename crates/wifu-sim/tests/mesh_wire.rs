@@ -177,6 +177,30 @@ fn datagrams_carry_exactly_the_octets_that_were_asked_for() {
     }
 }
 
+/// The octets of `request` are those of the answers, and so are its counters.
+#[test]
+fn of_answers_the_side_that_sends_them_is_counted() {
+    let text = wire("10Mb/s", "").replace("delay = \"50us\"", "delay = \"50us\"\nloss = 0.02");
+    let asks = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\n\
+                app = \"request\"\nrequest = 100\nresponse = \"200k\"\ncount = 10\n";
+    let flow = &run(&format!("{text}{asks}")).flows[0];
+    assert!(flow.finished && flow.bytes == 2_000_000, "{flow:?}");
+    // 1448 octets a segment: 2 MB are 1382 of them, some 28 of which are lost and sent again.
+    assert!((1382..1500).contains(&flow.data_segments), "{flow:?}");
+    assert!(
+        flow.retransmissions >= 10 && flow.fast_retransmits > 0,
+        "{flow:?}"
+    );
+    assert!(flow.sent_bytes >= 2_000_000, "{flow:?}");
+    assert!(flow.rtt.is_some_and(|r| r.p50_s > 0.0), "{flow:?}");
+    // The window of who asks never grows beyond a question.
+    assert!(flow.cwnd > 2 * 1448, "{flow:?}");
+    let limited: f64 = flow.limited_s.values().sum();
+    assert!(limited > 0.5 * flow.until_s, "{flow:?}");
+    // Who asks acknowledges, and sends the ten questions.
+    assert!((10..1382).contains(&flow.feedback_segments), "{flow:?}");
+}
+
 #[test]
 fn what_was_sent_counts_losses_and_no_repetitions() {
     let lossy = |flows: &str| {

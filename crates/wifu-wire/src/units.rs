@@ -261,6 +261,11 @@ impl FromStr for Rate {
     /// `"24 Mb/s"`, `"0.8Mb/s"`, `"6mbit"`, `"11M"`, `"500 kbit/s"`, `"1Gbps"`.
     fn from_str(s: &str) -> Result<Rate, UnitError> {
         let (n, unit) = number_and_unit(s)?;
+        if unit.ends_with("B/s") || unit.ends_with("Bps") {
+            return Err(UnitError(format!(
+                "\"{s}\" is in bytes: rates are in bits, 1 MB/s is 8 Mb/s"
+            )));
+        }
         let lower = unit.to_ascii_lowercase();
         let scale = match lower.chars().next() {
             Some('k') => 1e3,
@@ -419,6 +424,20 @@ mod tests {
         assert_eq!(parse_octets("64 KiB"), Ok(65_536));
         assert!("5".parse::<Span>().is_err());
         assert!("5 parsecs".parse::<Rate>().is_err());
+    }
+
+    #[test]
+    fn rates_in_bytes_are_no_rates() {
+        for text in ["1MB/s", "1 MB/s", "1MBps", "500 kB/s", "8B/s"] {
+            let told = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(
+                told.contains("in bytes: rates are in bits, 1 MB/s is 8 Mb/s"),
+                "{told}"
+            );
+        }
+        for text in ["1Mb/s", "1 mb/s", "1Mbps", "1M", "1Mbit"] {
+            assert_eq!(text.parse(), Ok(Rate(1_000_000)), "{text}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from wifu import cautions, cutoff, stats
 from wifu.api import Results
 from wifu.cells import Cell, Label
-from wifu.errors import PlanError
+from wifu.errors import LabError, PlanError
 from wifu.figures import page, style
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
@@ -87,16 +87,55 @@ def by_of(results: Results, spec: dict[str, Any], x: str | None) -> str | None:
 
 def counts(results: Results, cells: Sequence[Cell], metric: str | None = None) -> str:
     """How many runs these cells have, in words; with a `metric` those that have a value of it."""
+    if metric is None:
+        return counted(results, cells)
+    sizes = [stats.clean(results.sample(metric, c.labels)).size for c in cells]
+    return counted(results, cells, sizes)
+
+
+def counted(
+    results: Results, cells: Sequence[Cell], sizes: Sequence[int] | None = None,
+    lack: str = "have no value",
+) -> str:  # fmt: skip
+    """The same where so many runs of these cells are shown, and the others `lack` something."""
     have = results.ok["cell"].value_counts()
     n = sorted({int(have.get(c.name, 0)) for c in cells})
-    if metric is not None:
-        known = sorted({stats.clean(results.sample(metric, c.labels)).size for c in cells})
-        if known != n:
-            return f"n = {_span(known)} of {_span(n)} runs per cell, the others have no value"
     told = "one run per cell" if n == [1] else f"n = {_span(n)} runs per cell"
-    failed = results.runs["cell"].isin([c.name for c in cells])
-    failed &= results.runs["status"] == "failed"
-    return f"{told}, without {int(failed.sum())} that failed" if failed.any() else told
+    if sizes is not None and (known := sorted(set(sizes))) != n:
+        told = f"n = {_span(known)} of {_span(n)} runs per cell, the others {lack}"
+    return told + left_out(results, cells)
+
+
+def left_out(results: Results, cells: Sequence[Cell]) -> str:
+    """How many runs of these cells count nowhere, in words."""
+    status = results.runs[results.runs["cell"].isin([c.name for c in cells])]["status"]
+    failed, excluded = (int((status == s).sum()) for s in ("failed", "excluded"))
+    told = [f"{failed} that failed"] if failed else []
+    told += [f"{excluded} excluded"] if excluded else []
+    return f", without {' and '.join(told)}" if told else ""
+
+
+def counting(
+    results: Results, cells: Sequence[Cell], runs: Sequence[int]
+) -> tuple[set[tuple[str, int]], str]:
+    """Cells and runs that count nowhere and are not to be shown, and what a caption says of them:
+    of the run that is shown, or of several.
+    """
+    rows = results.runs
+    rows = rows[rows["cell"].isin([c.name for c in cells]) & rows["run"].isin(list(runs))]
+    bad = rows[rows["status"] != "ok"]
+    gone = {(str(cell), int(run)) for cell, run in zip(bad["cell"], bad["run"], strict=True)}
+    if not gone:
+        return gone, ""
+    if len(gone) == len(rows):
+        which = f"run {runs[0]}" if len(runs) == 1 else "every run of those"
+        raise LabError(f"{which} failed or is excluded, in every cell")
+    one = len(runs) == 1
+    named, more = sorted({cell for cell, _ in gone}), ""
+    if len(named) > MOST:
+        named, more = named[:MOST], f" and {len(named) - MOST} more"
+    what = f"run {runs[0]} of" if one else f"{len(gone)} run{'s' if len(gone) > 1 else ''} of"
+    return gone, f" Not shown, as failed or excluded: {what} {', '.join(named)}{more}."
 
 
 def _span(n: Sequence[int]) -> str:
@@ -206,6 +245,10 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
     _name(figure, axes, ends, handles, len(task.every))
     told = f"{counts(results, cells, name)}; {_interval_words(results, cells, name)}"
     told += _cut(found, log)
+    if lines and any(
+        _missing(task, members, label) for _, members in parts for label in task.every
+    ):
+        told += "; lines are broken where cells were not run"
     title = capital(words.metric(name)) + (f" over {words.axis(x)}" if x else "")
     return (
         figure,
@@ -409,8 +452,11 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
         low = np.array([i.low if i.known else i.estimate for i in found]) / scale
         high = np.array([i.high if i.known else i.estimate for i in found]) / scale
         colour = style.colour(look)
+        # No line goes through what was not run.
+        gaps = [at.index(where[p] + aside) for p in _missing(task, cells, label)] if numeric else []
         (line,) = axis.plot(
-            at, y, marker=style.marker(look), markersize=style.mark(), color=colour,
+            np.insert(at, gaps, np.nan), np.insert(y, gaps, np.nan), color=colour,
+            marker=style.marker(look), markersize=style.mark(),
             linestyle=style.dash(look) if numeric else "none",
         )  # fmt: skip
         axis.errorbar(at, y, yerr=[y - low, high - y], fmt="none", ecolor=colour, capsize=2.5)
@@ -430,6 +476,24 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
     names = [task.words.level(task.x, p) for p in ticks]
     style.places(axis, [where[p] for p in ticks], names, numeric)
     return ends
+
+
+def _missing(task: Task, cells: Sequence[Cell], label: Label) -> list[Label]:
+    """Of a line in a panel of these cells: each place before which cells are missing that others
+    have there, as the plan skips them.
+    """
+    places = levels(cells, task.x)
+    where, numeric = placed(places)
+    if task.x is None or not numeric:
+        return []
+    own = {c.labels[task.x] for c in task.of(cells, label)}
+    ordered = sorted(places, key=lambda p: where[p])
+    found, before = [], [False]
+    for place in ordered:
+        if place in own and not before[-1] and any(before):
+            found.append(place)
+        before.append(place in own)
+    return found
 
 
 def _aside(places: Sequence[float], n: int, count: int) -> float:

@@ -16,7 +16,7 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import page, style
-from wifu.figures.compare import Made, by_of, chosen, first, levels, looks, split
+from wifu.figures.compare import Made, by_of, chosen, counting, first, levels, looks, split
 from wifu.figures.words import Words
 from wifu.metrics import sliding
 from wifu.underload import load_span
@@ -48,7 +48,9 @@ def latency(results: Results, spec: dict[str, Any]) -> Made:
 def _over_time(results: Results, spec: dict[str, Any]) -> Made:
     cells, runs = chosen(results, spec), results.plan.series_runs
     run = int(spec.get("run", min(runs) if runs else 1))
-    having = [(c, made) for c in cells if (made := _run(results, c, run)) is not None]
+    gone, left = counting(results, cells, [run])
+    counted = [c for c in cells if (c.name, run) not in gone]
+    having = [(c, made) for c in counted if (made := _run(results, c, run)) is not None]
     found, rest = first(having, 6)
     if not found:
         raise LabError(_none(f"of run {run}"))
@@ -96,7 +98,7 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
         f"window of {window:.3g} s. Below, each dot is a datagram that arrived: how long it was on "
         "its way, and when; lines are medians of the same window. Grey: while there is load."
     )
-    return figure, "Latency under load", caption + rest
+    return figure, "Latency under load", caption + left + rest
 
 
 def _draw_probes(axis: Axes, probes: Probes, n: int, window: float) -> Line2D:
@@ -148,7 +150,8 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     by = by_of(results, spec, None)
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [by])
-    every, runs = levels(cells, by), results.plan.series_runs
+    every, runs = levels(cells, by), sorted(map(int, results.plan.series_runs))
+    gone, left = counting(results, cells, runs)
     figure, axes = page.panels(len(parts))
     handles: dict[str, Any] = {}
     total = 0
@@ -157,7 +160,8 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
         looking = looks(results, by, every)
         for n, label in enumerate(every):
             own = [c for c in members if by is None or c.labels[by] == label]
-            made = [r for c in own for k in runs if (r := _run(results, c, int(k))) is not None]
+            counted = [(c, k) for c in own for k in runs if (c.name, k) not in gone]
+            made = [r for c, k in counted if (r := _run(results, c, k)) is not None]
             x, idle[n] = _sample(made, True), np.sort(_sample(made, False))
             total += x.size + idle[n].size
             named = (words.apart(by, label), handles)
@@ -183,7 +187,7 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
         f"Empirical distribution of the one-way delay of {total} datagrams that arrived, of both "
         "directions and of all runs whose series are recorded: under load, and before it (dotted)."
     )
-    return figure, "Delay of datagrams with and without load", caption + rest
+    return figure, "Delay of datagrams with and without load", caption + left + rest
 
 
 def _draw_cdf(

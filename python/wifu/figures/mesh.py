@@ -15,7 +15,7 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import page, style
-from wifu.figures.compare import Made, chosen, first
+from wifu.figures.compare import Made, chosen, counting, first
 from wifu.figures.words import Words
 
 PARTS = (
@@ -35,9 +35,9 @@ def _quality_map() -> ListedColormap:
 
 def map(results: Results, spec: dict[str, Any]) -> Made:
     """Nodes where they are; links that carried frames, coloured by how many attempts succeeded."""
-    every = chosen(results, spec)
-    cells, rest = first(every, 3)
-    run = int(spec.get("run", 1))
+    every, run = chosen(results, spec), int(spec.get("run", 1))
+    gone, left = counting(results, every, [run])
+    cells, rest = first([c for c in every if (c.name, run) not in gone], 3)
     outcomes = [results.outcome(cell, run) for cell in cells]
     # Equal scales on both axes and common scales of panels exclude each other.
     height = _height(outcomes)
@@ -71,7 +71,7 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     )
     if not real:
         caption += " The set has no positions: nodes are drawn in order."
-    return figure, "The mesh and its links", caption + rest
+    return figure, "The mesh and its links", caption + left + rest
 
 
 def _height(outcomes: Sequence[Mapping[str, Any]]) -> float:
@@ -211,6 +211,8 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     counts = sorted({n for _, _, n in found})
     told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     what = "acknowledgements" if reverse else "data packets"
+    if any(_asks(cell, flow) for cell, _, _ in found):
+        what = "answers" if reverse else "questions and acknowledgements"
     caption = f"Mean over the {what} of flow {flow} that crossed each hop, n = {told} runs. "
     if any(h["several"] for _, hops, _ in found for h in hops):
         caption += (
@@ -223,6 +225,12 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
             "lost."
         )
     return figure, "Where a packet's time goes", caption + rest
+
+
+def _asks(cell: Cell, flow: int) -> bool:
+    """Whether a flow's octets are those of answers."""
+    flows = cell.scenario.get("flow") or []
+    return flow <= len(flows) and flows[flow - 1].get("app") == "request"
 
 
 def _hops(

@@ -23,6 +23,7 @@ from wifu.figures.compare import (
     capital,
     chosen,
     cut_off,
+    left_out,
     levels,
     looks,
     split,
@@ -254,21 +255,32 @@ def _caption(task: Task, cells: Sequence[Cell], frame: Any, limits: tuple[float,
     else:
         told += f"; {_pairs(task, cells, frame)}; whiskers: 95 % interval "
         told += "(t of pairs)" if task.differences else "(linearized, t of pairs)"
-        told += f"{stopped(results)}; filled: p of a paired permutation test, corrected by Holm "
-        tested = int(frame["p"].notna().sum())
-        told += f"over all {tested} comparisons of the plan, is below {LEVEL:g} and the interval "
-        told += f"leaves out {task.none:g}; hollow: not"
+        told += f"{stopped(results)}; {_filled(task, int(frame['p'].notna().sum()))}"
     if any(f.instead == IDENTICAL for f in found):
         told += "; =: identical in all runs"
     if any(f.instead not in ("", IDENTICAL) for f in found):
         told += "; n/a: no value"
     if any(not f.instead and f.difference != task.differences for f in found):
-        unit = with_unit("Δ: mean difference", metric_of(task.metric).unit)
-        told += f"; {unit}, where the baseline is 0 (bold: as if filled)"
+        unit = with_unit("Δ: mean difference", compared.unit(task.metric))
+        told += f"; {unit}, where the baseline's mean is 0 or its interval reaches 0 (bold: as if "
+        told += "filled)"
     if any(task.drawn(f) and f.known and _leaves(f, limits) for f in found):
         told += "; whiskers without an end go on beyond the scale"
-    few = "".join(f" {capital(words)}" for words in compared.beyond(frame, task.metric))
+    beyond = [] if results.plan.deterministic else compared.beyond(frame, task.metric)
+    few = "".join(f" {capital(words)}" for words in beyond)
     return f"{told}.{few}{cut_off(results, cells, task.metric)}"
+
+
+def _filled(task: Task, tested: int) -> str:
+    """What filled marks and hollow ones mean, of so many comparisons that were tested."""
+    if not tested:
+        return "nothing is tested: all hollow"
+    none = "" if all(f.known or f.instead for f in task.told.values()) else ", if there is one,"
+    return (
+        f"filled: p of a paired permutation test, corrected by Holm over all {tested} comparisons "
+        f"of the plan, is below {LEVEL:g} and the interval{none} leaves out {task.none:g}; hollow: "
+        "not"
+    )
 
 
 def _leaves(found: Told, limits: tuple[float, float]) -> bool:
@@ -281,4 +293,7 @@ def _pairs(task: Task, cells: Sequence[Cell], frame: Any) -> str:
     rows = frame.to_dict("records")
     n = sorted({int(row["n"]) for row in rows if _key(row, task.results) in shown})
     span = str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
-    return f"n = {span} pairs of runs per cell"
+    pair = task.pair
+    base = [c for c in task.results.plan.cells if str(c.labels[pair]) == str(task.base)]
+    told = f"n = {span} pairs of runs per cell"
+    return told + left_out(task.results, list({c.name: c for c in [*cells, *base]}.values()))

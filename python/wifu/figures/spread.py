@@ -22,6 +22,7 @@ from wifu.figures.compare import (
     by_of,
     capital,
     chosen,
+    counted,
     counts,
     cut_off,
     levels,
@@ -328,10 +329,12 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     towards = ("upper" if up.better == "more" else "lower") + (
         " left" if right.better == "less" else " right"
     )
+    sizes = [len(cloud) for panel in clouds for cloud in panel]
+    number = counted(results, cells, sizes, "lack one of the two values")
     caption = (
         f"{capital(words.scale(name))} against {words.scale(other)}: a dot per run, the mean, and "
         f"an ellipse of one standard deviation. Better is {towards}; "
-        f"{counts(results, cells, other)}.{'' if shared else OWN}{rest}"
+        f"{number}.{'' if shared else OWN}{rest}"
     )
     if any(cutoff.least(results, c, m) for c in cells for m in (name, other)):
         caption += (

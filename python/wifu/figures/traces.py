@@ -14,7 +14,7 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import page, style
-from wifu.figures.compare import chosen, first
+from wifu.figures.compare import chosen, counting, first
 from wifu.figures.words import Words, with_unit
 from wifu.metrics import sliding
 
@@ -67,7 +67,8 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     """A column per cell, up to three side by side; a row per thing shown, a line per flow."""
     show = [str(s) for s in spec.get("show", ["goodput", "cwnd", "srtt"])]
     cells, run = chosen(results, spec), _run(results, spec)
-    having = [(c, results.series(c, run)) for c in cells]
+    gone, left = counting(results, cells, [run])
+    having = [(c, results.series(c, run)) for c in cells if (c.name, run) not in gone]
     found, rest = first([(c, s) for c, s in having if s], 6)
     if not found:
         raise LabError(
@@ -100,7 +101,7 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
         caption += f"in a sliding window of {_milliseconds(window)} before each instant."
     caption += " Congestion window of the sender." if "cwnd" in show else ""
     caption += " Smoothed round-trip time at the sender." if "srtt" in show else ""
-    return figure, "Over time", caption + rest
+    return figure, "Over time", caption + left + rest
 
 
 def _last(results: Results, cell: Cell, run: int) -> Mapping[int, float]:
@@ -241,7 +242,8 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
     recovery from a loss, so large that single segments are seen.
     """
     every, run = chosen(results, spec), _run(results, spec)
-    cells, rest = first(every, 4)
+    gone, left = counting(results, every, [run])
+    cells, rest = first([c for c in every if (c.name, run) not in gone], 4)
     flow = int(spec.get("flow", 1))
     start, end = _span(spec)
     whole = start is None and end is None
@@ -277,7 +279,7 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
         nth = {1: "first", 2: "second", 3: "third"}.get(which, f"{which}th")
         caption += f" Below, the grey part: the {nth} recovery, from before the first segment that "
         caption += "went again until all that had been sent by then was there."
-    return figure, "Segments over time", caption + rest
+    return figure, "Segments over time", caption + left + rest
 
 
 def _pairs(cells: int, below: bool) -> tuple[Figure, list[list[Axes]]]:

@@ -236,10 +236,9 @@ impl Flow {
         let Some(info) = endpoint.info(id) else {
             return;
         };
-        match end {
-            0 => self.account.totals.sender(&info, endpoint.conn(id)),
-            _ => self.account.totals.receiver(&info),
-        }
+        let counted = end == self.counted_end();
+        let totals = &mut self.account.totals;
+        totals.add(end, counted, &info, endpoint.conn(id));
     }
 
     /// Open its connection; `number` is its own. False if it has none.

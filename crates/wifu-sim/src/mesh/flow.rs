@@ -50,12 +50,20 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// A connection of the sending side.
-    pub(crate) fn sender(&mut self, info: &ConnInfo, conn: Option<&Conn>) {
+    /// A connection of an end: of the one that sends what counts (`counted`), or of the other.
+    pub(crate) fn add(&mut self, end: usize, counted: bool, info: &ConnInfo, conn: Option<&Conn>) {
+        self.octets[end] += once(info);
+        if counted {
+            self.sender(info, conn);
+        } else {
+            self.receiver(info);
+        }
+    }
+
+    fn sender(&mut self, info: &ConnInfo, conn: Option<&Conn>) {
         self.unserved += info.counters.unserved;
         self.segments += info.counters.segments_out;
         self.data_segments += info.counters.data_out;
-        self.octets[0] += once(info);
         self.retransmissions += u64::from(info.retransmits);
         self.timeouts += u64::from(info.timeouts);
         self.fast_retransmits += info.counters.fast_retransmits;
@@ -74,11 +82,9 @@ impl Totals {
         self.cwnd = u64::from(info.cwnd);
     }
 
-    /// A connection of the receiving side.
-    pub(crate) fn receiver(&mut self, info: &ConnInfo) {
+    fn receiver(&mut self, info: &ConnInfo) {
         self.unserved += info.counters.unserved;
         self.feedback += info.counters.segments_out;
-        self.octets[1] += once(info);
     }
 }
 

@@ -204,10 +204,8 @@ fn totals(flow: &Flow, nodes: &Nodes) -> Totals {
     for (end, of) in flow.ends.iter().enumerate() {
         let Some(id) = of.conn else { continue };
         let endpoint = nodes.endpoint_of(flow.node(end));
-        match (endpoint.info(id), end) {
-            (Some(info), 0) => totals.sender(&info, endpoint.conn(id)),
-            (Some(info), _) => totals.receiver(&info),
-            (None, _) => {}
+        if let Some(info) = endpoint.info(id) {
+            totals.add(end, end == flow.counted_end(), &info, endpoint.conn(id));
         }
     }
     if flow.udp.is_some() {

@@ -178,7 +178,11 @@ fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
     for (n, sentence) in reasons(f).into_iter().enumerate() {
         let _ = writeln!(text, "{}{sentence}", if n == 0 { "\n" } else { "" });
     }
-    for (reverse, what) in [(false, "data"), (true, "acknowledgements")] {
+    let names = match f.app.as_str() {
+        "request" => ["questions and acknowledgements", "answers"],
+        _ => ["data", "acknowledgements"],
+    };
+    for (reverse, what) in [false, true].into_iter().zip(names) {
         let own = |h: &&HopOutcome| h.flow == f.id && h.reverse == reverse && h.packets > 0;
         let hops: Vec<&HopOutcome> = outcome.hops.iter().filter(own).collect();
         if !hops.is_empty() {
