@@ -298,7 +298,7 @@ impl Holes {
         }
         let counts = self.in_recovery || self.ltx && self.dupacks <= 2;
         let departed = if counts {
-            self.dupacks * board.conn.mss
+            self.dupacks.saturating_mul(board.conn.mss)
         } else {
             0
         };
@@ -376,5 +376,15 @@ mod tests {
         let passed = h.pass(Seq(12_000), 3000, Seq(11_000), &board);
         assert!(passed.ended && h.recover.is_none());
         assert_eq!((passed.delivered, h.duplicates.unwrap().left()), (1000, 0));
+    }
+
+    #[test]
+    fn any_number_of_duplicates_leaves_nothing_in_flight_at_the_most() {
+        let mut h = Holes::new(3, false, 16, false);
+        (h.in_recovery, h.dupacks) = (true, 1 << 16);
+        let mut board = Board::default();
+        board.conn.mss = 1 << 16;
+        (board.tx.nxt, board.tx.max) = (Seq(100_000), Seq(100_000));
+        assert_eq!(h.pipe(&board), 0);
     }
 }

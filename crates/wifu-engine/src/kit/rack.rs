@@ -246,7 +246,7 @@ impl Rack {
     pub fn arrived<'a>(
         &mut self,
         ack: Seq,
-        ranges: impl IntoIterator<Item = &'a (Seq, Seq)>,
+        ranges: impl IntoIterator<Item = &'a (Seq, Seq), IntoIter: Clone>,
         echo: Option<u32>,
         board: &Board,
         now: Time,
@@ -261,12 +261,11 @@ impl Rack {
             self.log.pop_front();
         }
         let mut reported = None;
-        let (ranges, n) = in_order(ranges, ack);
-        for (start, end) in &ranges[..n] {
+        for (start, end) in in_order(ranges.into_iter(), ack) {
             let pieces = if self.log.len() < MANY {
-                self.pieces(*start, *end)
+                self.pieces(start, end)
             } else {
-                self.whole(*start, *end)
+                self.whole(start, end)
             };
             for i in pieces.clone() {
                 let piece = self.log[i];
@@ -722,6 +721,16 @@ mod tests {
         assert_eq!(p.0.window(true, &p.1), Span::ZERO);
         p.hear(0, &[2, 5, 3, 1], 101, true);
         assert_eq!(p.0.window(true, &p.1), Span::MILLI * 25);
+    }
+
+    /// TCP's header has room for four ranges; those of other formats have more.
+    #[test]
+    fn all_ranges_of_a_segment_arrived() {
+        let mut p = Path::new();
+        (0..20).for_each(|n| p.send(n, 0));
+        let odd: Vec<u32> = (0..10).map(|i| 19 - 2 * i).collect();
+        assert_eq!(p.hear(0, &odd, 100, true), (10, None));
+        assert_eq!((p.0.lost(), p.0.flying()), (10_000, 0));
     }
 
     /// Linux, tcp_sacktag_write_queue and then tcp_clean_rtx_queue.

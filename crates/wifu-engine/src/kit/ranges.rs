@@ -123,7 +123,7 @@ impl Ranges {
 
 /// The ranges that a segment reports and that lie in what is outstanding, `una..max`: by distance
 /// from `una`, since serial comparison finds nonsense far away in good order.
-pub fn reported(head: &Head, una: Seq, max: Seq) -> impl Iterator<Item = &(Seq, Seq)> {
+pub fn reported(head: &Head, una: Seq, max: Seq) -> impl Iterator<Item = &(Seq, Seq)> + Clone {
     let flight = max.since(una);
     head.ranges().iter().filter(move |(a, b)| {
         let (a, b) = (a.since(una), b.since(una));
@@ -131,19 +131,19 @@ pub fn reported(head: &Head, una: Seq, max: Seq) -> impl Iterator<Item = &(Seq, 
     })
 }
 
-/// Ranges of one segment by rising number, from `una` on, and how many: a segment reports its
-/// newest first. What a header has room for is four.
+/// Ranges of one segment by rising number, from `una` on: a segment reports its newest first.
 pub fn in_order<'a>(
-    ranges: impl IntoIterator<Item = &'a (Seq, Seq)>,
+    ranges: impl Iterator<Item = &'a (Seq, Seq)> + Clone,
     una: Seq,
-) -> ([(Seq, Seq); 8], usize) {
-    let mut sorted = [(una, una); 8];
-    let mut n = 0;
-    for r in ranges.into_iter().take(sorted.len()) {
-        (sorted[n], n) = (*r, n + 1);
-    }
-    sorted[..n].sort_unstable_by_key(|r| r.0.since(una));
-    (sorted, n)
+) -> impl Iterator<Item = (Seq, Seq)> {
+    let place = move |r: &(Seq, Seq)| (r.0.since(una), r.1.since(una));
+    let mut last = None;
+    core::iter::from_fn(move || {
+        let later = |r: &&(Seq, Seq)| last.is_none_or(|l| place(r) > l);
+        let next = *ranges.clone().filter(later).min_by_key(|r| place(r))?;
+        last = Some(place(&next));
+        Some(next)
+    })
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl Trips {
     pub fn heard<'a>(
         &mut self,
         ack: Seq,
-        ranges: impl Iterator<Item = &'a (Seq, Seq)>,
+        ranges: impl Iterator<Item = &'a (Seq, Seq)> + Clone,
         now: Time,
     ) -> Ended {
         let told = self.reported(ack, ranges);
@@ -99,12 +99,11 @@ impl Trips {
     fn reported<'a>(
         &mut self,
         ack: Seq,
-        ranges: impl Iterator<Item = &'a (Seq, Seq)>,
+        ranges: impl Iterator<Item = &'a (Seq, Seq)> + Clone,
     ) -> Option<(Time, Time)> {
         let mut found = None;
-        let (sorted, n) = in_order(ranges, ack);
-        for (start, end) in &sorted[..n] {
-            for i in self.pieces(*start, *end) {
+        for (start, end) in in_order(ranges, ack) {
+            for i in self.pieces(start, end) {
                 let trip = &mut self.log[i];
                 if !core::mem::replace(&mut trip.told, true) && !trip.again {
                     found = Some((found.map_or(trip.at, |(first, _)| first), trip.at));

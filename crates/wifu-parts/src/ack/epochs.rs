@@ -299,6 +299,7 @@ impl Epochs {
     // "Holes: maximal missing byte ranges between ack and `highest`"
     fn push_holes(&mut self, head: &mut Head, cx: &Cx<'_>) {
         let mut from = cx.board.rx.nxt;
+        self.highest = self.highest.filter(|h| h.after(from));
         for (start, end) in cx.store.ranges().iter().take(MOST) {
             self.holes += u64::from(head.push_range((from, *start)));
             from = *end;
@@ -580,6 +581,24 @@ mod tests {
         (head.flags, head.seq) = (Flags::SYN, Seq(0));
         let _ = t.segment(&head, &[]);
         assert!(feedback(&mut t).is_none());
+    }
+
+    /// Numbers are serial: half round further on it would lie ahead again.
+    #[test]
+    fn what_a_question_named_is_forgotten_once_it_was_passed() {
+        let mut t = receiver(&[]);
+        t.board.rx.nxt = Seq(5_000);
+        let mut head = Head::default();
+        head.seq = Seq(5_000);
+        head.set(REQUEST, 1);
+        let _ = t.segment(&head, &[]);
+        assert!(feedback(&mut t).unwrap().ranges().is_empty());
+        for _ in 0..3 {
+            t.board.rx.nxt = t.board.rx.nxt.plus(1_000_000_000);
+            data(&mut t, 2_000, 0, 0);
+            after(&mut t, 1_001);
+            assert!(feedback(&mut t).unwrap().ranges().is_empty());
+        }
     }
 
     #[test]

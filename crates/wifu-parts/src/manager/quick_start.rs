@@ -256,7 +256,7 @@ impl QuickStart {
         cx.attach(head.seq.plus(1));
         self.enter(State::Established, cx);
         cx.out.disarm(RETRY);
-        self.asked = 0;
+        (self.asked, self.owes.syn) = (0, false);
         cx.out.emit(Signal::Opened);
     }
 
@@ -462,6 +462,9 @@ impl Component for QuickStart {
             cx.out.arm_after(LINGER, HALF_OPEN);
             return Admit::Pass;
         }
+        if !opens && core::mem::take(&mut self.half_open) {
+            cx.out.disarm(LINGER);
+        }
         if feedback {
             return self.on_feedback(head, cx);
         }
@@ -473,9 +476,6 @@ impl Component for QuickStart {
                 cx.out.arm_after(LINGER, HALF_OPEN);
             }
             return Admit::Pass;
-        }
-        if core::mem::take(&mut self.half_open) {
-            cx.out.disarm(LINGER);
         }
         match self.last_word {
             Some(_) => self.after_last_word(seg, cx),
@@ -697,6 +697,35 @@ mod tests {
         }
         // At 0, 1, 3, 7, 15, 23, 31, 39, 47 and 55 s.
         assert_eq!((asked, (t.now - since).as_secs_f64()), (10, 63.0));
+    }
+
+    #[test]
+    fn a_syn_that_was_to_go_again_does_not_once_it_is_answered() {
+        let mut t = opened();
+        assert!(said(&mut t, Kind::Control).is_some());
+        let _ = t.advance(t.due(RETRY));
+        assert_eq!(feedback(&mut t, 1, true, Flags::SYN), Admit::Pass);
+        assert!(said(&mut t, Kind::Control).is_none());
+        let _ = t.advance(t.now + Span::SECOND * 60);
+        assert_eq!(t.board.conn.state, State::Established);
+    }
+
+    /// A client that listens alone says nothing but feedback.
+    #[test]
+    fn who_answers_by_feedback_alone_is_there() {
+        let mut t = Bench::new(&QUICK_START, &[]).unwrap();
+        (t.board.site.mtu, t.board.site.overhead) = (1500, 68);
+        (t.board.site.snd_buf, t.board.site.rcv_buf) = (65_535, 65_535);
+        let _ = t.signal(Signal::Listen);
+        let mut head = Head::default();
+        (head.flags, head.seq) = (Flags::SYN, Seq(7));
+        assert_eq!(t.segment(&head, &[]).0, Admit::Pass);
+        let _ = t.signal(Signal::Wrote);
+        assert!(said(&mut t, Kind::Probe).is_some());
+        assert_eq!(feedback(&mut t, 2, true, Flags(0)), Admit::Pass);
+        assert!(t.board.conn.running);
+        let _ = t.advance(t.now + HALF_OPEN * 2);
+        assert_eq!(t.board.conn.state, State::Established);
     }
 
     //= spec#8.5
