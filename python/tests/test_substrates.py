@@ -28,6 +28,7 @@ from wifu import (
     program,
     published,
     report,
+    reports,
     screen,
     stats,
 )
@@ -346,6 +347,35 @@ def test_verdicts_follow_the_rule(tmp_path: Path, lock: Path, share: float, verd
         assert row.difference.estimate == pytest.approx(means)
     # What a substrate cannot know is absent, not zero.
     assert {r.verdict for r in found.rows if r.metric == "timeouts"} == {diverge.ABSENT}
+
+
+def test_what_daemons_lost_by_themselves_is_told_where_substrates_are_compared(
+    tmp_path: Path, lock: Path
+) -> None:
+    daemons = {
+        "n1": {"packets": {"queue": 0, "host": 0}},
+        "n3": {"packets": {"queue": 3, "host": 1}},
+        "n4": {},
+    }
+    full, many = reports.dropped(daemons)
+    assert "n3 dropped packets, because a device or the kernel took no more" in full
+    assert "`daemons.n3.packets.queue`" in full
+    assert "too many waited for the host" in many
+
+    chosen = plan()
+    Campaign(chosen, Store(tmp_path), fake).start()
+
+    def lossy(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        outcome["warnings"] = reports.dropped(daemons)
+        return FakeResult(outcome, {})
+
+    Campaign(chosen.variant("emu"), Store(tmp_path).on("emu"), lossy).start()
+    found = diverge.of_folder(tmp_path)
+    assert found is not None
+    (told,) = [note for note in found.notes() if full in note]
+    assert told.startswith("On emu: ")
+    assert "cells " in told
 
 
 def test_what_lies_on_the_edge_stays_open_and_the_tolerance_can_be_set(

@@ -24,6 +24,7 @@ from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.errors import LabError
 from wifu.metrics import metric_of, parts
+from wifu.stamps import warned
 from wifu.store import Store, finite, write_parquet, write_whole
 from wifu.variants import SUBSTRATES
 
@@ -224,7 +225,12 @@ SRTT = (
 
 
 def _cautions(found: Sequence[Results]) -> Iterator[str]:
-    """What is to be said beside each metric, and of which substrates."""
+    """What is to be said beside each metric, and of which substrates; and what runs warned of, as
+    that may be why they differ.
+    """
+    for results in found:
+        for sentence in warned(results.manifest):
+            yield f"On {results.plan.substrate}: {sentence}"
     for metric in found[0].plan.metrics:
         said: dict[str, list[str]] = {}
         for results in found:

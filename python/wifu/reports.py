@@ -32,6 +32,21 @@ def counted(daemon: Started) -> dict[str, Any]:
     raise RunError(f"wifu daemon did not report: {daemon.said()}")
 
 
+def dropped(daemons: Mapping[str, Any]) -> list[str]:
+    """What is to be said of daemons that lost packets by themselves: a sentence for each host.
+
+    A sender takes that for a loss of the network, and nothing else tells of it. How many they were
+    is in the outcome (`daemons`); without it the same is said of all runs of a cell.
+    """
+    whys = {"queue": "a device or the kernel took no more", "host": "too many waited for the host"}
+    return [
+        f"The daemon of {name} dropped packets, because {why} (`daemons.{name}.packets.{key}`)"
+        for name, told in daemons.items()
+        for key, why in whys.items()
+        if told.get("packets", {}).get(key)
+    ]
+
+
 def last_interval(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """The last row of a report of `wifu perf` that knows a round-trip time."""
     for interval in reversed(report.get("intervals") or []):

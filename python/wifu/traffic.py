@@ -112,6 +112,8 @@ class Traffic:
             "sim_seconds": seconds, "end": end, "flows": told, "core": core, "daemons": daemons,
             "absent": absent.words(self.flows, told),
         }  # fmt: skip
+        if warnings := reports.dropped(daemons):
+            outcome["warnings"] = warnings
         outcome = arrived.measured(outcome, found, self.scenario, offered)
         outcome["series"] |= arrived.transits(told, delays, self.scenario, seconds)
         return outcome

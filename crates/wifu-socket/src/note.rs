@@ -31,10 +31,27 @@ pub fn unsupported(what: &str, level: i32, name: i32) {
     let slot = (level.wrapping_mul(31).wrapping_add(name) as u32 % 256) as usize;
     let bit = 1 << (slot % 64);
     if SEEN[slot / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-        line(format_args!(
-            "{what} of option {name} at level {level} is not supported"
-        ));
+        match called(level, name) {
+            Some(known) => line(format_args!("{what} of {known} is not supported")),
+            None => line(format_args!(
+                "{what} of option {name} at level {level} is not supported"
+            )),
+        }
     }
+}
+
+/// The name of an option that some programs set and that does nothing here.
+fn called(level: i32, name: i32) -> Option<&'static str> {
+    Some(match (level, name) {
+        (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) => "IPV6_V6ONLY",
+        (libc::IPPROTO_IP, libc::IP_OPTIONS) => "IP_OPTIONS",
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => "SO_BINDTODEVICE",
+        (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER) => "SO_ATTACH_FILTER",
+        (libc::IPPROTO_TCP, libc::TCP_MD5SIG) => "TCP_MD5SIG",
+        (libc::IPPROTO_TCP, libc::TCP_REPAIR) => "TCP_REPAIR",
+        (libc::IPPROTO_TCP, libc::TCP_ULP) => "TCP_ULP",
+        _ => return None,
+    })
 }
 
 /// Whether descriptor 2 is for notes.

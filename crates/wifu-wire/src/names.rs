@@ -92,21 +92,43 @@ pub fn taken<'a, T: Named>(
 const BEGINNING: usize = 3;
 
 /// The name nearest to `name` by edit distance (a swap of neighbours counts once, upper and lower
-/// case are the same), if it is near enough to be what was meant and has a letter in common. Two
-/// letters of a common beginning make up for one that differs: who writes `varies` means `vary`
-/// and not `series`. The first of several.
+/// case are the same), if it is near enough to be what was meant and has a letter in common. What
+/// both begin with up to a hyphen or dot says nothing about the rest, and who leaves it out is one
+/// step away: `reno` is `tcp-reno`. Two letters of a common beginning make up for one that differs:
+/// who writes `varies` means `vary` and not `series`. Names as long as each other that differ in
+/// digits alone are those of different things. The first of several.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let near = candidates.into_iter().filter_map(|c| {
         let other = c.to_lowercase();
-        let d = strsim::damerau_levenshtein(&lower, &other);
-        let longest = name.len().max(c.len());
         let both = lower.chars().zip(other.chars());
         let begins = both.take(BEGINNING).take_while(|(a, b)| a == b).count();
-        (d <= 1 + longest / 3 && d < longest).then_some((2 * d + BEGINNING - begins, d, c))
+        let d = distance(&lower, &other)?;
+        Some((2 * d + BEGINNING - begins, d, c))
     });
     near.min_by_key(|(score, d, _)| (*score, *d))
         .map(|(_, _, best)| best)
+}
+
+/// How far two names are from each other; `None` if it is too far for one to be meant by the other.
+fn distance(name: &str, other: &str) -> Option<usize> {
+    let head = other.strip_suffix(name).filter(|_| !name.is_empty());
+    if head.is_some_and(|head| head.ends_with('-')) {
+        return Some(1);
+    }
+    let letters = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+    if name != other && name.len() == other.len() && letters(name) == letters(other) {
+        return None;
+    }
+    let both = name.bytes().zip(other.bytes());
+    let same = both.take_while(|(a, b)| a == b).count();
+    let family = name.as_bytes()[..same]
+        .iter()
+        .rposition(|c| matches!(c, b'-' | b'.'));
+    let from = family.map_or(0, |at| at + 1);
+    let d = strsim::damerau_levenshtein(&name[from..], &other[from..]);
+    let longest = name.len().max(other.len());
+    (d <= 1 + (longest - from) / 3 && d < longest).then_some(d)
 }
 
 /// The question whether the nearest name was meant: "did you mean `x`?". `None` if no name is
@@ -192,6 +214,29 @@ mod tests {
         assert_eq!(nearest("tcp reno", protocols), Some("tcp-reno"));
         assert_eq!(nearest("tcp_new_reno", protocols), Some("tcp-newreno"));
         assert_eq!(nearest("fq-codel", ["codel", "fq_codel"]), Some("fq_codel"));
+    }
+
+    #[test]
+    fn what_a_family_has_in_common_makes_no_two_of_it_near() {
+        let protocols = ["tcp-newreno", "tcp-reno", "tcp-tahoe", "tcp-cubic"];
+        assert_eq!(nearest("tcp-nope", protocols), None);
+        assert_eq!(nearest("tcp-cubicc", protocols), Some("tcp-cubic"));
+        assert_eq!(nearest("reno", protocols), Some("tcp-reno"));
+        assert_eq!(nearest("Tahoe", protocols), Some("tcp-tahoe"));
+        assert_eq!(nearest("TB-Z", ["PLAIN", "TB-A"]), Some("TB-A"));
+        assert_eq!(
+            nearest("radio.rat", ["radio.rate", "radio.cw"]),
+            Some("radio.rate")
+        );
+    }
+
+    #[test]
+    fn another_number_is_another_thing() {
+        let hosts = ["n1", "n2", "n10"];
+        assert_eq!(nearest("n9", hosts), None);
+        assert_eq!(nearest("m1", hosts), Some("n1"));
+        assert_eq!(nearest("N1", hosts), Some("n1"));
+        assert_eq!(nearest("AP-T33", ["AP-T3", "AP-T4"]), Some("AP-T3"));
     }
 
     #[test]

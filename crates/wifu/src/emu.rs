@@ -8,15 +8,14 @@ use crate::known::Known;
 use crate::limits::allow_descriptors;
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
-use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::control::ask_socket;
 use wifu_linux::emu::{Emulation, Order, Overhear, Reply, RoutingKind, dry_run, socket_path};
-use wifu_linux::netns::RUN;
 use wifu_node::{Registry, Substrate};
 use wifu_wire::Span;
 
+mod alone;
 mod daemons;
 mod map;
 mod options;
@@ -26,6 +25,9 @@ mod session;
 
 /// Without `--topo`.
 const DEFAULT_TOPO: &str = "minimal";
+
+/// Without `--name`.
+const DEFAULT_NAME: &str = "emu";
 
 /// The commands of the prompt, for `--help` and `help`.
 macro_rules! commands {
@@ -47,7 +49,9 @@ macro_rules! commands {
   kill n2, serve n2     kill a host's daemon; start it again
   xterm n2              a window on a host
   sh CMD, source FILE   run a program on this machine; commands from a file
-  help, exit"
+  help, exit
+
+From a file or a pipe: exit status 1 if a command failed"
     };
 }
 
@@ -135,7 +139,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
     /// Names the run: namespaces are called wifu-NAME-n1, ...
-    #[arg(long, value_name = "NAME", default_value = "emu")]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]
     name: String,
     /// Never sleep: less late, for one processor
     #[arg(long)]
@@ -188,7 +192,7 @@ enum Ctl {
     /// status, links, nodes
     Ctl {
         /// Which
-        #[arg(long, value_name = "NAME", default_value = "emu")]
+        #[arg(long, value_name = "NAME", default_value = DEFAULT_NAME)]
         name: String,
         /// For machines
         #[arg(long)]
@@ -289,6 +293,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     for note in &config.plan.notes {
         eprintln!("Note: {note}");
     }
+    if config.plan.nodes.len() < 2 {
+        bail!("one node only, which has nobody to talk to: take two at least, such as linear,2");
+    }
     // Each host takes two devices and four files, and the usual 1024 are gone at 170.
     allow_descriptors(Some(16 * config.plan.nodes.len() as u64 + 256));
     if args.dry_run {
@@ -301,10 +308,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     }
     if !rustix::process::geteuid().is_root() {
         bail!(
-            "namespaces and TAP devices need root: sudo wifu emu ... (--dry-run shows the steps)"
+            "namespaces and TAP devices need root: sudo $(which wifu) emu ... (--dry-run shows the \
+             steps)"
         );
     }
-    let _lock = exclusive(args)?;
+    let _lock = alone::alone(args)?;
     // Before any thread starts, so that none is killed by them.
     let signals = Signals::block().context("blocking signals")?;
     let mut told = args.known.told()?;
@@ -353,27 +361,6 @@ fn outcome(
             "links": session.ask(Order::Links)?,
         }
     }))
-}
-
-/// The right to be this host's only emulation, until it is dropped.
-fn exclusive(args: &Args) -> anyhow::Result<Option<std::fs::File>> {
-    if args.share {
-        return Ok(None);
-    }
-    std::fs::create_dir_all(RUN).context(RUN)?;
-    let directory = std::fs::File::open(RUN).context(RUN)?;
-    let how = match args.wait {
-        true => FlockOperation::LockExclusive,
-        false => FlockOperation::NonBlockingLockExclusive,
-    };
-    match flock(&directory, how) {
-        Ok(()) => Ok(Some(directory)),
-        Err(rustix::io::Errno::WOULDBLOCK) => bail!(
-            "another emulation runs on this host, and two make each other late: --wait for its \
-             end, or --share the machine"
-        ),
-        Err(e) => Err(e).context(RUN),
-    }
 }
 
 fn ctl(name: &str, json: bool, words: &[String]) -> anyhow::Result<ExitCode> {

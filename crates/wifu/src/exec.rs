@@ -82,7 +82,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let protocol = here(&args.protocol);
     let environment = environment(&protocol, args.socket.as_deref(), args.notes)?;
     let registry = args.known.with(registry)?;
-    known(&protocol, &socket(args.socket.as_deref())?, &registry)?;
+    crate::catalog::note_unused([&protocol[..]], &registry);
+    check(&protocol, args.socket.as_deref(), &registry)?;
     let Some(name) = args.command.first() else {
         bail!("no command given")
     };
@@ -193,6 +194,14 @@ fn socket(option: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// Whether there is such a protocol at a daemon, whose socket may be named.
+///
+/// # Errors
+/// There is none, or not with these parameters.
+pub fn check(spec: &str, at: Option<&Path>, registry: &Registry) -> anyhow::Result<()> {
+    known(spec, &socket(at)?, registry)
+}
+
 /// Fails if the protocol does not exist, so that no program runs that could not connect. The
 /// daemon knows best, because it may have read a file; without one, only what is built in counts.
 fn known(spec: &str, socket: &Path, registry: &Registry) -> anyhow::Result<()> {
@@ -202,7 +211,6 @@ fn known(spec: &str, socket: &Path, registry: &Registry) -> anyhow::Result<()> {
         spec,
         name: "snd_buf",
     };
-    crate::catalog::note_unused([spec], registry);
     let unasked = match front::ask(socket, &request) {
         Ok(said) if said.errno == EINVAL => {
             let why = said.text.unwrap_or_default();

@@ -290,6 +290,16 @@ fn a_ping_over_one_idle_hop_takes_what_the_model_says() {
 }
 
 #[test]
+fn one_node_alone_is_refused() {
+    let mut command = Command::new(WIFU);
+    let output = command.args(["emu", "--topo", "linear,1", "--dry-run"]);
+    let output = output.output().expect("wifu emu");
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(wrong.contains("one node only"), "{wrong}");
+    assert!(!output.status.success());
+}
+
+#[test]
 fn time_can_be_stretched() {
     if !privileged() {
         return;
@@ -765,7 +775,8 @@ fn scripts_and_tests_end_with_a_report() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().expect("wifu emu");
-    let words = "n1 ping -c1 n2\nnet\nnonsense\nexit\nn1 echo never\n";
+    let words = "n1 ping -c1 n2\nnet\nnonsense\niperf n1 n1\niperf n1 n2 -t abc\n\
+                 iperf n1 n2 -C cubicc\nn1 false\nexit\nn1 echo never\n";
     child
         .stdin
         .take()
@@ -785,5 +796,14 @@ fn scripts_and_tests_end_with_a_report() {
         !said.contains("never") && wrong.contains("nonsense"),
         "{said}{wrong}"
     );
-    assert!(output.status.success());
+    for refusal in [
+        "two different hosts",
+        "-t abc: expected",
+        "did you mean `cubic`?",
+    ] {
+        assert!(wrong.contains(refusal), "{refusal}: {wrong}");
+    }
+    // Who waits for them by a pipe learns that four were refused and one went wrong.
+    assert!(wrong.contains("commands that failed: 5"), "{wrong}");
+    assert_eq!(output.status.code(), Some(1));
 }

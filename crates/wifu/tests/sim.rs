@@ -167,6 +167,29 @@ fn the_same_scenario_gives_the_same_octets_however_it_is_told() {
 }
 
 #[test]
+fn a_set_whose_hosts_take_their_time_is_told_of() {
+    let folder = Folder::new("py");
+    let words = "--topo linear,2 --set TB-B --protocol tcp-sack -n 20k";
+    let note = "Note: the set says host.profile=py: each packet that a host sends takes it 1.2 ms, \
+                and each that it receives 0.6 ms";
+    let report = printed(&sim(words));
+    assert!(report.starts_with(note), "{report}");
+    let without = printed(&sim(&format!("{words} host.profile=off")));
+    assert!(!without.contains("host.profile"), "{without}");
+    let scenario = printed(&sim(&format!("{words} --print-scenario")));
+    assert!(scenario.contains("profile = \"py\""), "{scenario}");
+    let file = folder.file("scenario.toml");
+    std::fs::write(&file, scenario).expect("written");
+    let (one, two) = (outcome(words), outcome(&format!("--scenario {file}")));
+    assert_eq!(one["wifu"]["trace_hash"], two["wifu"]["trace_hash"]);
+    // Datagrams cost hosts nothing.
+    let datagrams =
+        "--topo linear,2 --set TB-B --flow n1:n2:udp,size=500 --stop 1s --print-scenario";
+    let datagrams = printed(&sim(datagrams));
+    assert!(!datagrams.contains("profile = "), "{datagrams}");
+}
+
+#[test]
 fn series_by_name_are_of_the_flow_that_the_words_make() {
     let file = std::env::temp_dir().join(format!("series-{}.csv", std::process::id()));
     let words = format!(
@@ -384,6 +407,14 @@ fn wrong_words_get_an_answer_that_helps() {
         (
             "--topo linear,3 --protocol tcp-newrno",
             "did you mean `tcp-newreno`?",
+        ),
+        (
+            "--topo linear,3 --protocol reno",
+            "did you mean `tcp-reno`?",
+        ),
+        (
+            "--topo linear,3 --flow n1:n3:tcp-sack",
+            "say when to stop (`--stop 30s`), or give a flow bytes=1M or time=10s",
         ),
         (
             "--topo linear,3 --flow n1:n9:udp --stop 1",

@@ -396,6 +396,11 @@ impl Hop {
         }
         let (node, mut here) = self.at(now, net);
         node.handle_timeout(&mut here);
+        if self.work.is_some() {
+            // What the host is done with may fill the kernel's buffer. It takes up the next packet
+            // only after that is known: for one in its hands it would be too late to wait.
+            net.flush();
+        }
     }
 
     /// Send what end, handlers and lanes have to send now. True if there may be more.

@@ -5,12 +5,12 @@ use std::io::{self, IsTerminal as _, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::Value as Json;
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::Host;
 
-use crate::perf::Protocol;
+use crate::perf::{Protocol, parse_seconds};
 
 /// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -122,8 +122,12 @@ impl Meter {
     /// `kernel:reno`), which iperf3 measures, or a protocol of WiFu's, which `wifu perf` does.
     ///
     /// # Errors
-    /// A `-C` without a name.
+    /// A `-C` without a name, or a `-t` that is no time: iperf3 takes that for one without end.
     pub fn new(words: &[&str]) -> anyhow::Result<Meter> {
+        if let Some(text) = time_of(words) {
+            let seconds = parse_seconds(text).map_err(|why| anyhow!("-t {text}: {why}"))?;
+            ensure!(seconds > 0.0, "-t needs a time to transmit");
+        }
         let mut words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
         let at = words.iter().position(|w| w == "-C" || w == "--congestion");
         let mut wifu = None;
@@ -136,6 +140,21 @@ impl Meter {
             }
         }
         Ok(Meter { words, wifu })
+    }
+
+    /// The protocol that was measured, for people: `tcp-newreno`, or `kernel:cubic` as far as
+    /// iperf3 says it.
+    pub fn protocol(&self, found: &Json) -> String {
+        if let Some(spec) = &self.wifu {
+            return spec.clone();
+        }
+        if found["start"]["test_start"]["protocol"] == "UDP" {
+            return String::from("UDP");
+        }
+        match found["end"]["sender_tcp_congestion"].as_str() {
+            Some(name) => format!("kernel:{name}"),
+            None => String::from("kernel"),
+        }
     }
 
     /// What it is called, and where it comes from.
@@ -210,6 +229,19 @@ impl Meter {
             late: late(end).filter(|_| !datagram),
             all,
         }))
+    }
+}
+
+/// What the words of iperf3 say of the time.
+fn time_of<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let at = words
+        .iter()
+        .rposition(|w| w.starts_with("--time") || (w.starts_with("-t") && !w.starts_with("--")))?;
+    let word = words[at];
+    let joined = ["--time=", "-t"].iter().find_map(|p| word.strip_prefix(p));
+    match joined.filter(|text| !text.is_empty()) {
+        Some(text) => Some(text),
+        None => Some(words.get(at + 1).copied().unwrap_or_default()),
     }
 }
 
@@ -306,6 +338,48 @@ mod tests {
         assert_eq!(ours.wifu.as_deref(), Some("tcp-newreno,iw=4"));
         assert_eq!(ours.words.join(" "), "-C tcp-newreno,iw=4 -t 5");
         assert!(Meter::new(&["-C"]).is_err());
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_refused_before_iperf3_takes_it_for_no_end() {
+        let wrong = [
+            "-t abc",
+            "-tabc",
+            "--time abc",
+            "--time=abc",
+            "-t",
+            "-t 0",
+            "-P 2 -t -3",
+        ];
+        for line in wrong {
+            let words: Vec<&str> = line.split(' ').collect();
+            let why = Meter::new(&words).err().expect(line).to_string();
+            assert!(why.starts_with("-t "), "{line}: {why}");
+        }
+        for line in [
+            "-t 5",
+            "-t5",
+            "--time 0.5",
+            "--time=5",
+            "-u -b 6M",
+            "--tos 4",
+        ] {
+            assert!(
+                Meter::new(&line.split(' ').collect::<Vec<_>>()).is_ok(),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_measured_has_a_name() {
+        let of = |words: &[&str], all: Json| Meter::new(words).expect("words").protocol(&all);
+        let told = |name: &str| serde_json::json!({"end": {"sender_tcp_congestion": name}});
+        assert_eq!(of(&[], told("bbr")), "kernel:bbr");
+        assert_eq!(of(&[], Json::Null), "kernel");
+        let udp = serde_json::json!({"start": {"test_start": {"protocol": "UDP"}}});
+        assert_eq!(of(&["-u"], udp), "UDP");
+        assert_eq!(of(&["-C", "tcp-sack,iw=4"], Json::Null), "tcp-sack,iw=4");
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::map::Map;
 use super::programs::{self, Ended, Meter};
 use super::scenario::HostKeys;
 use super::{Args, COMMANDS, Test};
+use crate::perf;
 
 /// What the prompt knows besides programs on hosts and the orders of a running emulation.
 const NAMES: [&str; 12] = [
@@ -46,6 +47,8 @@ pub struct Session {
     input: Input,
     /// A signal told us to end.
     ended: Option<i32>,
+    /// Commands that failed: refused here, or programs that ended with another status than 0.
+    failed: usize,
     /// Outcomes of pingall and iperf.
     pub tests: Json,
 }
@@ -92,6 +95,7 @@ impl Session {
             known,
             input: Input::default(),
             ended: None,
+            failed: 0,
             tests: json!({}),
         })
     }
@@ -124,6 +128,12 @@ impl Session {
             && self.ended.is_none()
         {
             self.source(path)?;
+        }
+        // Who types commands has seen it.
+        let seen = io::stdin().is_terminal() && args.test.is_empty();
+        if self.failed > 0 && !seen && self.ended.is_none() {
+            eprintln!("commands that failed: {}", self.failed);
+            return Ok(ExitCode::FAILURE);
         }
         Ok(match self.ended {
             Some(number) => ExitCode::from(128 + number as u8),
@@ -275,6 +285,7 @@ impl Session {
         }
         if let Err(error) = self.command(line) {
             eprintln!("{error:#}");
+            self.failed += 1;
         }
         Then::More
     }
@@ -367,6 +378,7 @@ impl Session {
                 if let Some(code) = status.code().filter(|c| *c != 0) {
                     self.say(&format!("(exit status {code})"));
                 }
+                self.failed += usize::from(!status.success());
             }
             Ended::Signal(number) => self.ended = Some(number),
         }
@@ -407,8 +419,10 @@ impl Session {
             bail!("write iperf FROM TO [iperf3's words], such as iperf n1 n3 -t 5 -C tcp-newreno");
         };
         let (a, b) = (self.host(from)?.clone(), self.host(to)?.clone());
+        ensure!(a.name != b.name, "two different hosts, please");
         let meter = Meter::new(rest)?;
         if let Some(spec) = &meter.wifu {
+            perf::check_name(spec, &self.known)?;
             let protocol = self.known.resolve_on(spec, Substrate::Emu)?;
             ensure!(
                 !protocol.has_hops() || self.daemons.serve_any(),
@@ -427,7 +441,11 @@ impl Session {
         };
         let received = found.received.context("nobody says what arrived")?;
         let rate = received * self.dilation;
-        let mut text = format!("{from} to {to}: {:.3} Mb/s received", rate / 1e6);
+        let mut text = format!(
+            "{from} to {to} by {}: {:.3} Mb/s received",
+            meter.protocol(&found.all),
+            rate / 1e6
+        );
         if self.dilation != 1.0 {
             text += " per second of model time";
         }

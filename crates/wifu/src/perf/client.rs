@@ -53,6 +53,10 @@ fn attempt(
     known.clone_from(&protocol);
     protocol.check(registry)?;
     crate::catalog::note_unused(protocol.wifu(), registry);
+    // Under `wifu exec`, and once this program is executed anew, the name has been looked at.
+    if let (Some(spec), None) = (protocol.wifu(), super::protocol::ambient()) {
+        crate::exec::check(spec, args.socket.as_deref(), registry)?;
+    }
     super::settle(&protocol, args.socket.as_deref(), &[])?;
 
     let host = args.client.as_deref().context("no server named")?;

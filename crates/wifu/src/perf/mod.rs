@@ -37,10 +37,11 @@ pub use args::Args;
 use self::outcome::{End, EndStream, Name, jain};
 use self::output::Layout;
 use self::parameters::Test;
-pub use self::protocol::Protocol;
+pub use self::protocol::{Protocol, check_name};
 use self::report::{Connected, Machines, Report, Start, TestStart, Wifu, timestamp};
 use self::session::Finished;
 use self::stream::Stream;
+pub use self::units::parse_seconds;
 use crate::limits::allow_descriptors;
 
 /// Runs `wifu perf`.

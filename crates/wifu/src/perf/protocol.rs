@@ -8,6 +8,7 @@ use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
 use wifu_engine::Library;
 use wifu_node::{Registry, Substrate};
+use wifu_wire::names::ending;
 
 /// The protocol under test, as `-C` names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,6 +176,27 @@ pub fn list(library: &Library) -> Vec<String> {
     lines
 }
 
+/// Whether a specification's name is that of a protocol that is known here.
+///
+/// # Errors
+/// It is not; with the nearest of them and of the kernel's congestion controls, and all.
+pub fn check_name(spec: &str, registry: &Registry) -> anyhow::Result<()> {
+    let name = spec.split(',').next().unwrap_or_default();
+    let ours = registry.library().protocols();
+    if ours.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let mut kernels = kernel_available();
+    kernels.sort_unstable();
+    let all = kernels.iter().map(String::as_str);
+    let question = ending(name, all.clone().chain(ours.iter().map(|known| &**known)));
+    bail!(
+        "no protocol is called `{name}`{question} The kernel has {}; WiFu has {}",
+        all.collect::<Vec<_>>().join(", "),
+        ours.join(", ")
+    )
+}
+
 fn kernel_available() -> Vec<String> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -211,6 +233,22 @@ mod tests {
             .unwrap();
         let error = Protocol::Wifu("tcp-newreno,nosuch=4".into()).check(&crate::standard());
         assert!(error.unwrap_err().to_string().contains("nosuch"));
+    }
+
+    #[test]
+    fn a_name_that_nobody_has_is_told_with_the_kernels_and_ours() {
+        let registry = crate::standard();
+        check_name("tcp-newreno,iw=4", &registry).unwrap();
+        let why = check_name("renoo", &registry).unwrap_err().to_string();
+        for words in [
+            "`renoo`; did you mean `reno`?",
+            "The kernel has ",
+            "tcp-newreno",
+        ] {
+            assert!(why.contains(words), "{words}: {why}");
+        }
+        let why = check_name("tcp-cubicc", &registry).unwrap_err().to_string();
+        assert!(why.contains("did you mean `tcp-cubic`?"), "{why}");
     }
 
     #[test]

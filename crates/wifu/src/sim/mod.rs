@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use wifu_linux::bsd::Signals;
-use wifu_node::Registry;
+use wifu_node::{HostCost, Registry};
+use wifu_radio::plan::HostProfile;
 use wifu_radio::topology::PlacementKind;
 use wifu_sim::Span;
 use wifu_sim::air_pcap::Captures;
@@ -16,6 +17,7 @@ use wifu_sim::causes::Causes;
 use wifu_sim::mesh::{self, Simulation};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::{FlowSpec, RecordSpec, Scenario, Secs, StopSpec};
+use wifu_sim::stage::Stage;
 use wifu_sim::why::Ears;
 use wifu_wire::ipv4::TTL;
 
@@ -214,6 +216,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let mut scenario = parsed(args, registry)?;
     name_ends(&mut scenario, registry)?;
     if args.print_scenario {
+        tell_host(&mut scenario);
         print!("{}", toml::to_string(&scenario)?);
         return Ok(ExitCode::SUCCESS);
     }
@@ -246,7 +249,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         scenario: &scenario,
         outcome: &outcome,
         causes: &watch.causes,
-        title: title(&simulation, &outcome, took),
+        title: title(&simulation, &scenario, &outcome, took),
     };
     simulated.print(args, &simulation, registry)?;
     for name in handlers::idle(&outcome) {
@@ -395,8 +398,36 @@ fn note_far(scenario: &Scenario, simulation: &Simulation) {
     }
 }
 
-fn title(simulation: &Simulation, outcome: &Outcome, took: f64) -> String {
-    let mut text = String::new();
+/// A scenario that is printed says what packets cost its hosts if its topology does, where there
+/// are flows that it concerns.
+fn tell_host(scenario: &mut Scenario) {
+    let concerned = scenario.flow.iter().any(|f| f.protocol != "udp");
+    if concerned
+        && scenario.host.profile.is_none()
+        && let Ok(stage) = Stage::new(scenario)
+        && stage.plan().host != HostProfile::Off
+    {
+        scenario.host.profile = Some(stage.plan().host);
+    }
+}
+
+/// That the topology's hosts take their time over packets, if they do: the scenario does not say
+/// so itself.
+fn of_host(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
+    let acts = outcome.nodes.iter().any(|n| n.host.is_some());
+    (acts && scenario.host.profile.is_none()).then(|| {
+        let cost = HostCost::PY;
+        format!(
+            "Note: the set says host.profile=py: each packet that a host sends takes it {:.1} ms, and \
+             each that it receives {:.1} ms; host.profile=off is without\n",
+            cost.tx.as_secs_f64() * 1e3,
+            cost.rx.as_secs_f64() * 1e3
+        )
+    })
+}
+
+fn title(simulation: &Simulation, scenario: &Scenario, outcome: &Outcome, took: f64) -> String {
+    let mut text = of_host(scenario, outcome).unwrap_or_default();
     for note in &simulation.plan().notes {
         text += &format!("Note: {note}\n");
     }

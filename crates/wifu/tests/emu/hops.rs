@@ -41,7 +41,7 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
          n1 {kernel} send 10.0.0.3 7001 100000 60 >{said}.clientk\n\
          n1 ping -c3 -i0.2 10.0.0.2 >{said}.ping\n\
          n2 for p in $(ip netns pids $(ip netns identify)); do \
-            grep -qx wifu /proc/$p/comm && grep Cap /proc/$p/status; done >{said}.caps\n\
+            grep -qx wifu /proc/$p/comm && grep Cap /proc/$p/status; done >{said}.caps; true\n\
          n2 nft list ruleset >{rules}.after\n\
          n3 kill $(cat {said}.pids)\n"
     );

@@ -400,3 +400,39 @@ fn output_that_nobody_reads_is_no_panic() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{args:?}");
     }
 }
+
+/// A host takes 1.2 ms for each segment, and the link behind it twice as long, so that the kernel's
+/// send buffer fills up: what the host has taken up by then leaves when there is room.
+#[test]
+fn a_host_that_takes_its_time_loses_nothing_to_a_full_send_buffer() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw("full-py");
+    let mut tc = w.hosts[0].command("tc");
+    let shape = "qdisc add dev eth0 root tbf rate 5mbit burst 5000 limit 3000000";
+    w.hosts[0].run(tc.args(shape.split(' ')));
+    w.hosts[0].start_daemon(&["--host-profile", "py"]);
+    w.hosts[1].start_daemon(&[]);
+    let perf = |host: &Host, words: &[&str]| {
+        let mut command = host.command(WIFU);
+        command.env("WIFU_PRELOAD", built("libwifu_preload.so"));
+        command.arg("perf").args(words);
+        command
+    };
+    let mut server = w.hosts[1].start(&mut perf(&w.hosts[1], &["-s", "-1"]));
+    server.says("Server listening");
+    // The window grows beyond what the send buffer takes.
+    let words = ["-c", B, "-C", "tcp-newreno,hystart=off", "-n", "2M", "-J"];
+    let told = w.hosts[0].run(&mut perf(&w.hosts[0], &words));
+    let told: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    assert_eq!(told["end"]["sum_received"]["bytes"], 2 << 20, "{told}");
+    server.succeeds();
+    let counted = w.hosts[0].stop_daemon();
+    let kept = counted["carriers"][0][1]["kept"].as_u64();
+    assert!(
+        kept > Some(0),
+        "the kernel's buffer was never full: {counted}"
+    );
+    assert_eq!(counted["packets"]["queue"], 0, "{counted}");
+}

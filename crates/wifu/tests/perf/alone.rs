@@ -318,13 +318,20 @@ fn what_cannot_be_is_refused_with_the_reason() {
             &["-c", "127.0.0.1", "-p", "1"],
             "is `wifu perf -s` running there?",
         ),
-        (&["-c", "127.0.0.1", "-C", "dctcp2;"], "is not a protocol"),
+        (
+            &["-c", "127.0.0.1", "-C", "dctcp2;"],
+            "no protocol of this name",
+        ),
         (
             &["-c", "127.0.0.1", "-C", "kernel:nosuch"],
             "no congestion control nosuch",
         ),
         (&["-c", "::1", "-C", "tcp-newreno"], "IPv4"),
         (&["-c", "nosuch.invalid"], "looking up nosuch.invalid"),
+        (
+            &["-c", "nosuch.invalid", "--protocol", "tcp-cubicc"],
+            "did you mean `tcp-cubic`?",
+        ),
     ] {
         let output = Command::new(WIFU)
             .arg("perf")
