@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from fake import CHAIN, FakeResult, fake
 
@@ -324,3 +327,73 @@ def test_letters_beside_claims_are_explained(folder: Path) -> None:
 def test_one_cell_is_one(folder: Path) -> None:
     told = lab("run", "acks.toml", "acks=1", "runs=1", "--dry-run", "-o", "x", cwd=folder)
     assert "1 cell, runs of each: 1; 1 run at most" in told
+
+
+LATE = """
+name = "late"
+runs = 1
+series = { runs = [1] }
+[scenario]
+topology.words = "linear,3"
+stop.time = "2s"
+[[scenario.flow]]
+from = "n1"
+to = "n3"
+protocol = "tcp-newreno"
+app = "bulk"
+[[scenario.flow]]
+from = "n2"
+to = "n3"
+protocol = "tcp-newreno"
+app = "bulk"
+start = "1s"
+[vary]
+"radio.rate" = ["6M", "12M"]
+"""
+
+
+def test_a_flow_that_goes_on_is_drawn_to_the_end_of_the_run(tmp_path: Path) -> None:
+    from wifu.figures import style, traces
+
+    found = wifu.campaign(plans.parse(LATE), tmp_path / "r")
+    with style.context():
+        figure, _, _ = traces.timeseries(found, {"kind": "timeseries", "show": ["goodput", "cwnd"]})
+        lines = [line for axis in figure.axes for line in axis.get_lines()]
+    whole = found.outcome(found.plan.cells[0])["sim_seconds"]
+    assert len(lines) == 8
+    for line in lines:
+        end = np.asarray(line.get_xdata(), dtype=float)[-1]
+        assert end == pytest.approx(whole, abs=0.03), "a window that stays is no flow that ended"
+        assert line.get_marker() != "None" and not line.get_clip_on(), "marks at zero are whole"
+    assert figure.axes[0].get_xlim()[1] == pytest.approx(whole)
+
+
+def test_nothing_recovered_is_said_inside_a_narrow_panel(tmp_path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from wifu.figures import style, traces
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=fake)
+    quiet = found.plan.cells[0].name
+    path = found.folder / "series" / f"{quiet}-1.parquet"
+    frame = pd.read_parquet(path)
+    frame[~((frame["series"] == "flow.1.sent") & (frame["value"] < 0))].to_parquet(path)
+    with style.context(1):
+        figure, _, _ = traces.sequence(found, {"kind": "sequence"})
+        style.fold(figure)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+    renderer = canvas.get_renderer()
+    [(axis, text)] = [(a, t) for a in figure.axes for t in a.texts if "recovered" in t.get_text()]
+    words, panel = text.get_window_extent(renderer), axis.get_window_extent(renderer)
+    assert panel.x0 < words.x0 and words.x1 < panel.x1
+    rows: dict[float, list[Any]] = {}
+    for one in figure.axes:
+        if one.get_ylabel():
+            rows.setdefault(one.get_window_extent().x0 // 50, []).append(
+                one.yaxis.label.get_window_extent(renderer)
+            )
+    for column in rows.values():
+        column.sort(key=lambda box: box.y0)
+        for below, above in pairwise(column):
+            assert below.y1 <= above.y0, "names of scales do not meet"
