@@ -72,7 +72,7 @@ def test_many_cells_over_time_fit_a_page(tmp_path: Path) -> None:
     assert 1000 < height <= 2000
 
 
-@pytest.mark.parametrize(("kind", "most"), [("map", 3), ("waterfall", 6), ("sequence", 4)])
+@pytest.mark.parametrize(("kind", "most"), [("map", 12), ("waterfall", 6), ("sequence", 4)])
 def test_a_figure_of_some_cells_says_so_and_tells_them_apart(
     tmp_path: Path, kind: str, most: int
 ) -> None:
@@ -80,14 +80,14 @@ def test_a_figure_of_some_cells_says_so_and_tells_them_apart(
 
     from wifu.figures import style
 
-    chosen = plans.parse(CHAIN.replace("[1, 3]", '"1..4"').replace("runs = 5", "runs = 1"))
+    chosen = plans.parse(CHAIN.replace("[1, 3]", '"1..7"').replace("runs = 5", "runs = 1"))
     found = wifu.campaign(chosen, tmp_path / "r", runner=fake)
     drawer = getattr(import_module(f"wifu.figures.{kinds.KINDS[kind].module}"), kind)
     with style.context():
         figure, _, caption = drawer(found, {"kind": kind})
         titles = [a.get_title(loc="left") for a in figure.axes if a.get_title(loc="left")]
         plt.close(figure)
-    assert f"The first {most} of 8 cells; choose with `where`." in caption
+    assert f"The first {most} of 14 cells; choose with `where`." in caption
     assert len(set(titles)) == most
     assert titles[:3] == [
         "hops 1, protocol tcp-reno", "hops 1, protocol tcp-newreno", "hops 2, protocol tcp-reno"

@@ -127,7 +127,8 @@ def execute(
     except (KeyboardInterrupt, Cancelled):
         raise
     except BaseException as e:  # a panic of the simulator is no Exception
-        status, error, outcome = "failed", f"{type(e).__name__}: {e}", None
+        words = str(e) if isinstance(e, TimeoutError) else f"{type(e).__name__}: {e}"
+        status, error, outcome = "failed", words, None
     wall = round(time.perf_counter() - start, 4)
     return Record(cell, run, key, code, status, error, wall, outcome, repeated), series
 
@@ -262,9 +263,7 @@ class Campaign:
                 "`wifu-lab resume` it"
             )
         self._check()
-        self.store.folder.mkdir(parents=True, exist_ok=True)
-        (self.store.folder / "plan.toml").write_text(toml.dumps(self._resolved()))
-        return self._run()
+        return self._run(plan=True)
 
     def resume(self, accept_changes: bool = False, retry_failed: bool = False) -> Summary:
         """Do what is missing. Refused if plan or code changed, unless that is accepted."""
@@ -303,13 +302,12 @@ class Campaign:
             self._notes.append(
                 f"{provenance.now()}: resumed although {' and '.join(changes)} changed"
             )
-            (self.store.folder / "plan.toml").write_text(toml.dumps(self._resolved()))
         for _, record in self.store.records(self.plan):
             if record.ok or not retry_failed:
                 self._remember(record)
             else:
                 self._rejected[record.cell, record.run] = record.repeated
-        return self._run()
+        return self._run(plan=bool(changes))
 
     def _check(self) -> None:
         if not self._given:
@@ -323,9 +321,12 @@ class Campaign:
         source = dict(self.plan.source)
         return {"name": self.plan.name, **source}
 
-    def _run(self) -> Summary:
+    def _run(self, plan: bool) -> Summary:
+        """Do what is missing; `plan`: the folder gets this plan first."""
         state = "failed"
         with self._lock(), self._alone():
+            if plan:
+                (self.store.folder / "plan.toml").write_text(toml.dumps(self._resolved()))
             self._write("running")
             try:
                 self.progress.planned(len(self.plan.cells) * self.plan.max_runs, len(self._records))
@@ -353,9 +354,12 @@ class Campaign:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise LabError(f"{self.store.folder}: another campaign writes here") from None
-            yield
-        with suppress(FileNotFoundError):
-            (self.store.folder / ".lock").unlink()
+            try:
+                yield
+            finally:
+                (self.store.folder / ".lock").unlink(missing_ok=True)
+                with suppress(OSError):  # who waited in vain for others leaves nothing
+                    self.store.folder.rmdir()
 
     def _all_blocks(self) -> None:
         if self.plan.until is None:

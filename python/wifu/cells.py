@@ -159,7 +159,17 @@ def all_cells(
 
 
 def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
+    for path, value in leaves(dict(scenario)):
+        try:
+            values.used(value)
+        except LabError as e:
+            raise PlanError(str(e), f"scenario.{path}") from None
     paths = [level.paths for a in axes for level in a.levels]
+    for axis, level in ((a, v) for a in axes for v in a.levels):
+        try:
+            values.used(dict(level.paths))
+        except LabError as e:
+            raise PlanError(str(e), f"vary.{axis.name}") from None
     refers = values.used([dict(scenario), *[dict(p) for p in paths]])
     known = {a.name for a in axes} | {"copy"}
     strange = sorted(refers - known)

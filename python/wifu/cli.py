@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from wifu import alike, cells, conduct, published, values
+from wifu import alike, cells, conduct, given, published, values
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu import plan as plans
@@ -27,7 +27,16 @@ from wifu.metrics import RUN_METRICS
 from wifu.plan import Plan
 from wifu.report import write
 from wifu.rerun import again
-from wifu.screen import dry, err, print_claims, print_divergence, print_lists, screen, tell
+from wifu.screen import (
+    dry,
+    err,
+    own_runs,
+    print_claims,
+    print_divergence,
+    print_lists,
+    screen,
+    tell,
+)
 from wifu.store import Store
 from wifu.variants import SUBSTRATES, substrates
 
@@ -61,7 +70,8 @@ app = typer.Typer(
 
 Folder = Annotated[Path, typer.Argument(help="A folder of results, such as out/lab/demo.")]
 Jobs = Annotated[
-    int | None, typer.Option("-j", "--jobs", help="Runs at a time; as many as there are cores.")
+    int | None,
+    typer.Option("-j", "--jobs", min=1, help="Runs at a time; as many as there are cores."),
 ]
 Engine = Annotated[
     str,
@@ -101,7 +111,7 @@ def main() -> None:
         sys.exit(WRONG)
     except OSError as e:
         # What the system says of a path that was given.
-        err.print(f"[red]wifu-lab:[/red] {escape(str(e))}", highlight=False)
+        err.print(f"[red]wifu-lab:[/red] {escape(given.of_system(e))}", highlight=False)
         sys.exit(WRONG)
     except KeyboardInterrupt:
         sys.stdout.flush()
@@ -124,7 +134,10 @@ def run(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Folder for the results (out/lab/NAME).")
+        Path | None,
+        typer.Option(
+            "-o", "--out", parser=given.path, help="Folder for the results (out/lab/NAME)."
+        ),
     ] = None,
     multirun: Annotated[
         bool,
@@ -149,6 +162,8 @@ def run(
     # What is wrong on the last of them is told before the first is run.
     variants = [chosen.variant(s) for s in places]
     for variant in variants:
+        if (told := own_runs(variant)) and not as_json:
+            err.print(f"[yellow]note:[/yellow] {escape(told)}", highlight=False)
         check_scenarios(variant)
         if not dry_run:
             prepare(variant)
@@ -200,6 +215,10 @@ def resume(
             continue
         variant = chosen.variant(substrate) if plan else own.plan()
         work.append((variant, own, lambda c: c.resume(accept_changes, retry_failed)))
+    for variant, _, _ in work:
+        # What cannot be run on the last of them is told before the first is.
+        if variant.substrate != "sim" and len(work) > 1:
+            prepare(variant)
     _campaigns(store, work, jobs, executor, no_report, as_json)
 
 
@@ -236,8 +255,10 @@ def _campaigns(
             }
         )
         if summary.state == "interrupted":
-            names = ",".join(p.substrate for p, _, _ in work)
-            more = f" --on {names}" if len(work) > 1 else ""
+            # Without a word it would go on with all that the plan says, too.
+            names = tuple(p.substrate for p, _, _ in work)
+            there = [s for s in SUBSTRATES if store.on(s).exists()]
+            more = "" if substrates([*there, *plan.on]) == names else f" --on {','.join(names)}"
             err.print(
                 f"interrupted after {summary.done} runs; go on with: wifu-lab resume "
                 f"{store.folder}{more}",
@@ -284,7 +305,11 @@ def diverge(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Where results on emu and live differ from the simulator's, by how much, and the verdict."""
+    """Where results on emu and live differ from the simulator's, by how much, and the verdict.
+
+    KS is Kolmogorov and Smirnov's distance of the two samples (0: alike, 1: they do not overlap), p
+    that of their being of one distribution, corrected by Holm over the cells of each table.
+    """
     folder = _whole(folder)[0].folder
     found = diverging.of_folder(folder, tolerance)
     if found is None:
@@ -303,7 +328,8 @@ def diverge(
 def report(
     folder: Folder,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="File (FOLDER/report.html).")
+        Path | None,
+        typer.Option("-o", "--out", parser=given.path, help="File (FOLDER/report.html)."),
     ] = None,
     columns: Columns = None,
 ) -> None:
@@ -330,9 +356,9 @@ def plot(
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="Such as metric=jain x=hops where.hops=3,6."),
     ] = None,
-    out: Annotated[Path, typer.Option("-o", "--out", help="File, .svg, .pdf or .png.")] = Path(
-        "figure.svg"
-    ),
+    out: Annotated[
+        Path, typer.Option("-o", "--out", parser=given.path, help="File, .svg, .pdf or .png.")
+    ] = Path("figure.svg"),
     columns: Columns = None,
     on: Annotated[
         str | None, typer.Option("--on", help="Results on this substrate: sim, emu or live.")
@@ -344,7 +370,11 @@ def plot(
 
     if out.suffix not in ENDS:
         raise LabError(f"{out}: must end with {', '.join(ENDS[:-1])} or {ENDS[-1]}")
+    if not out.parent.is_dir():
+        raise LabError(f"{out}: there is no folder {out.parent}; make it first")
     results = Results(Store(folder).found(on).folder)
+    if results.runs.empty:
+        raise LabError(f"{results.folder}: no run is done yet: wifu-lab resume {folder}")
     spec: dict[str, Any] = {"kind": kind}
     if columns is not None:
         spec["columns"] = columns
@@ -357,7 +387,6 @@ def plot(
     check_figure(results, spec)
     with tempfile.TemporaryDirectory() as scratch:
         drawn = draw(results, spec, Path(scratch))
-        out.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(getattr(drawn, out.suffix[1:]), out)
     screen.print(f"{out}: {escape(drawn.caption)}", highlight=False)
 
@@ -387,8 +416,8 @@ def list_things(
 ) -> None:
     """List plans, results, metrics, kinds of figures, claims."""
     every: dict[str, Callable[[], list[dict[str, str]]]] = {
-        "plans": _list_plans,
-        "results": _list_results,
+        "plans": lambda: given.plans_in(EXPERIMENTS),
+        "results": lambda: given.results_in(ROOT),
         "metrics": lambda: [{"name": k, "about": m.axis()} for k, m in RUN_METRICS.items()],
         "figures": lambda: [
             {"name": k, "about": f"{v.about} [{', '.join(v.options)}]"} for k, v in KINDS.items()
@@ -402,34 +431,6 @@ def list_things(
     chosen = {k: f() for k, f in every.items() if what in ("", k)}
     where = {"plans": f"./{EXPERIMENTS}", "results": f"./{ROOT}"}
     print_lists(chosen, where, as_json)
-
-
-def _list_plans() -> list[dict[str, str]]:
-    rows = []
-    for path in sorted(EXPERIMENTS.glob("*/plan.toml")):
-        try:
-            plan = plans.load(path)
-            often = f"{plan.until.minimum} to " if plan.until else ""
-            runs = f"{often}{plan.max_runs} run{'s' if plan.max_runs > 1 else ''} each"
-            about = f"{plan.title} ({len(plan.cells)} cells, {runs})"
-        except LabError as e:
-            about = f"cannot be read: {e}"
-        rows.append({"name": str(path.parent), "about": about})
-    return rows
-
-
-def _list_results() -> list[dict[str, str]]:
-    rows = []
-    inside = [ROOT.glob(f"*/{s}/run.json") for s in SUBSTRATES]
-    for path in sorted([*ROOT.glob("*/run.json"), *(p for found in inside for p in found)]):
-        try:
-            m = Store(path.parent).manifest()
-            failed = f", {len(m['failed'])} failed" if m["failed"] else ""
-            about = f"{m['title']} ({m['state']}, {m['runs_done']} runs{failed}, {m['updated']})"
-        except LabError as e:
-            about = str(e)
-        rows.append({"name": str(path.parent), "about": about})
-    return rows
 
 
 @app.command()
@@ -489,7 +490,12 @@ def claims(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Published claims: what was measured, with intervals, and the verdict."""
+    """Published claims: what was measured, with intervals, and the verdict.
+
+    [b]HARD[/b] claims must hold with their bound, in six runs at least; [b]SOFT[/b] ones are judged
+    by the estimate alone; [b]INFO[/b] is shown and not judged; [b]HW[/b] means something on real
+    hardware only. In places W is the WiFu paper (2012), TA the TCP-AP paper (2011).
+    """
     chosen = published.select(published.load(), ids or [])
     folders = results or [ROOT, *(REPRODUCED / paper for paper in published.papers())]
     verdicts = claiming.judge_all(chosen, folders)
@@ -515,7 +521,12 @@ def reproduce(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="Folder (out/reproduce/PAPER, with --quick PAPER-quick)."),
+        typer.Option(
+            "-o",
+            "--out",
+            parser=given.path,
+            help="Folder (out/reproduce/PAPER, with --quick PAPER-quick).",
+        ),
     ] = None,
     only: Annotated[
         str | None, typer.Option("--only", help="These experiments: x-t2 or x-t4,x-t5.")

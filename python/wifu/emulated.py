@@ -20,7 +20,7 @@ from wifu.emu import Emulation, EmulationError
 from wifu.errors import Cancelled, LabError, RunError
 from wifu.flows import Scenario, flows_of, layer_of
 from wifu.places import Crew, Place, need_root
-from wifu.program import Pinned
+from wifu.program import Pinned, both_take
 from wifu.runner import Plain, Runner, RunResult, check_mesh, host_profile, split
 from wifu.ssh import PRELOAD
 from wifu.traffic import Traffic
@@ -129,7 +129,7 @@ class RealTime(ABC):
                 [program, "list", "protocols"], capture_output=True, text=True, check=False
             )
             if done.returncode != 0:
-                raise LabError(f"{program}: {done.stderr.strip()}")
+                raise LabError(f"{program}: {done.stderr.strip()}{both_take('WIFU_LOAD')}")
 
     def __call__(self, scenario: dict[str, Any]) -> Plain:
         """Run a scenario."""

@@ -195,10 +195,10 @@ def labels(
     for name, said in given.items():
         if name not in names and wrong(name) is not None:
             raise PlanError(f"no axis or metric is called {name}; {nearest(name, names)}", "label")
-        if isinstance(said, Mapping) and name in axes:
+        levels = isinstance(said, Mapping) and name in axes
+        if levels:
             _labels(known, name, [k for k in said if k != "title"], "label")
-            said = list(said.values())
-        for text in said if isinstance(said, list) else [said]:
+        for text in said.values() if levels else [said]:
             if not isinstance(text, str):
                 raise PlanError(f"{name} must be text, not {text!r}", "label")
             # Between dollars braces are formulas'.

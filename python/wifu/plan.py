@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from wifu import program
 from wifu._native import meant
 from wifu.cells import Axis, Cell, Label, all_cells, digest, leaves
 from wifu.errors import PlanError, nearest
@@ -180,7 +181,8 @@ class Plan:
         """
         path, colon, what = message.partition(": ")
         if path in ("WIFU_LOAD", "WIFU_BIN"):
-            return PlanError(f"{message} (a variable of the environment, not of the plan)")
+            where = "(a variable of the environment, not of the plan)"
+            return PlanError(f"{message} {where}{program.both_take(path)}")
         if not colon or " " in path:
             return PlanError(f"cell {cell.name}: {message}", "scenario", self.file)
         key = f"scenario.{path}"
@@ -223,6 +225,8 @@ def load(
         text = path.read_text()
     except OSError as e:
         raise PlanError(f"cannot read: {e.strerror}{_near(path)}", file=path) from None
+    except UnicodeDecodeError:
+        raise PlanError("is no UTF-8 text, as a plan is", file=path) from None
     return parse(text, path, overrides, multirun, resolved)
 
 
@@ -330,6 +334,8 @@ def _embed(source: dict[str, Value], path: Path | None) -> None:
             texts.append((folder / file).read_text())
         except OSError as e:
             raise PlanError(f"cannot read {folder / file}: {e.strerror}", "compositions") from None
+        except UnicodeDecodeError:
+            raise PlanError(f"{folder / file} is no UTF-8 text", "compositions") from None
         try:
             loads(texts[-1], folder / file)
         except PlanError as e:
@@ -344,6 +350,8 @@ def _topology(file: str) -> dict[str, Value]:
         return loads(Path(file).read_text(), Path(file))
     except OSError as e:
         told = f"cannot read {file}: {e.strerror}"
+    except UnicodeDecodeError:
+        told = f"{file} is no UTF-8 text"
     except PlanError as e:
         told = str(e)
     raise PlanError(told, "scenario.topology.file")
@@ -446,11 +454,12 @@ class _Reader(Tables):
         counts = f"{substrate}.runs" if "runs" in special else "until.max" if until else "runs"
         _bounded(1, most, counts)
         names = [a.name for a in axes]
-        pair = self._get("pair", str, self._of_protocols(names))
+        alone = names[0] if len(names) == 1 and "baseline" in self.source else None
+        pair = self._get("pair", str, self._of_protocols(names) or alone)
         if pair is not None and pair not in names:
             raise PlanError(f"no axis is called {pair}; {nearest(pair, names)}", "pair")
         baseline = self.source.get("baseline")
-        self._check_baseline(pair, baseline)
+        self._check_baseline(pair, baseline, axes)
         cells = self._cells(scenario, declared, axes, zipped, skip)
         _bounded(len(cells), most, counts)
         figures = self._figures(names, pair)

@@ -28,6 +28,16 @@ def find_program() -> Path:
     return Path(found)
 
 
+def both_take(variable: str) -> str:
+    """What is said behind the refusal of a library: both the lab and the program must take it."""
+    if variable != "WIFU_LOAD":
+        return ""
+    return (
+        "; the lab takes a library of `cargo build`, and for emu and live WIFU_BIN names a program "
+        "that does, too: WIFU_BIN=target/debug/wifu (`cargo build -p wifu -p wifu-preload`)"
+    )
+
+
 def libraries() -> list[Path]:
     """The libraries that WIFU_LOAD names."""
     told = [Path(p) for p in os.environ.get("WIFU_LOAD", "").split(os.pathsep) if p]

@@ -20,6 +20,7 @@ from wifu.api import COMPARED, HOLM, LEVEL, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.figures import Drawn, NotDrawn, draw_all, draw_divergence
+from wifu.figures.words import Words
 from wifu.metrics import metric_of
 from wifu.stamps import first, stamped, stamps_of, warned
 from wifu.variants import SUBSTRATES
@@ -186,7 +187,7 @@ def _results(results: Results) -> str:
     out = [f"<p class='note'>{E(told)}</p>"]
     for n, name in enumerate(plan.metrics):
         table = _pivot(results, name, marked=n < COMPARED)
-        head = metric_of(name).axis()
+        head = Words(results, {}, plain=True).scale(name)
         head = head[0].upper() + head[1:]
         said = [cutoff.sentence(results, plan.cells, name)]
         for told in filter(None, said + cautions.notes(results, plan.cells, name)):
@@ -252,10 +253,10 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
     most = max(finite, default=0.0) or 1.0
     counts = {i.n for i in estimates.values()}
     common = len(counts) == 1
-    called = {a.name: alike.names(plan, a.name) for a in plan.axes}
-    head = "".join(f"<th>{E(k)}</th>" for k in others)
+    words = Words(results, {}, plain=True)
+    head = "".join(f"<th>{E(words.axis(k))}</th>" for k in others)
     head += "".join(
-        f"<th>{E(called[pair][str(c)]) if pair else E(metric.axis())}</th>" for c in columns
+        f"<th>{E(words.apart(pair, c)) if pair else E(words.scale(name))}</th>" for c in columns
     )
     best = best_of(results, name) if marked else set()
     least = {c.name for c in plan.cells if cutoff.least(results, c, name)}
@@ -269,7 +270,7 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
         body.append(
             "<tr>"
             + "".join(
-                f"<td class='label'>{E(called[k][str(v)])}</td>"
+                f"<td class='label'>{E(words.level(k, v))}</td>"
                 for k, v in zip(others, labels[key], strict=True)
             )
             + cellular
@@ -322,11 +323,9 @@ def _comparison(results: Results) -> str:
             continue
         beyond += compared.beyond(frame, name)
         table = _ratios(results, frame, name)
-        metric = metric_of(name)
-        head = (
-            f"{metric.label[0].upper()}{metric.label[1:]}, relative to "
-            f"{alike.names(plan, plan.pair)[str(frame['baseline'].iloc[0])]}"
-        )
+        words = Words(results, {}, plain=True)
+        head = f"{words.metric(name)}, relative to {words.apart(plan.pair, frame['baseline'][0])}"
+        head = head[0].upper() + head[1:]
         if n == 0:
             out.append(f"<h3>{E(head)}</h3>{table}")
         else:
@@ -355,8 +354,8 @@ def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     computed |= {"p_holm", "difference", "difference_low", "difference_high", "uneven", pair}
     labels = [c for c in frame.columns if c not in computed]
     columns = list(dict.fromkeys(frame[pair]))
-    called = {a.name: alike.names(results.plan, a.name) for a in results.plan.axes}
-    heads = [*labels, *(called[pair][str(c)] for c in columns)]
+    words = Words(results, {}, plain=True)
+    heads = [*map(words.axis, labels), *(words.apart(pair, c) for c in columns)]
     head = "".join(f"<th>{E(str(h))}</th>" for h in heads)
     rows: dict[tuple[Any, ...], dict[Any, str]] = {}
     for row in frame.to_dict("records"):
@@ -366,7 +365,7 @@ def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td class='label'>{E(called[k][str(v)])}</td>"
+            f"<td class='label'>{E(words.level(k, v))}</td>"
             for k, v in zip(labels, key, strict=True)
         )
         + "".join(f"<td class='value'>{cells.get(c, '')}</td>" for c in columns)

@@ -45,6 +45,7 @@ def again(
     store: Store, cell: str | None, runs: int | None, workers: int, runner: Runner | None = None
 ) -> Again:
     """Repeat the runs of a folder that did not fail, and compare the outcomes whole."""
+    store = store.found()
     manifest, plan = store.manifest(), store.plan()
     if plan.substrate != "sim":
         raise LabError(

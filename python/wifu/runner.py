@@ -55,6 +55,9 @@ def check_mesh(scenario: Mapping[str, Any], *, others: bool = False) -> None:
     """ValueError if a scenario means nothing; `others`: to hosts that send more than it says."""
     from wifu import _native
 
+    for n, flow in enumerate(scenario.get("flow", []), 1):
+        if isinstance(size := flow.get("bytes"), float) and not size.is_integer():
+            raise ValueError(f"flow.{n}.bytes: is a whole number of bytes, not {size:g}")
     scenario, compositions = split(scenario)
     _native.check_scenario(json.dumps(scenario), compositions, others)
 

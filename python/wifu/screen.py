@@ -23,6 +23,7 @@ from wifu.api import LEVEL, Results
 from wifu.campaign import Summary, block
 from wifu.cells import Cell
 from wifu.digits import number
+from wifu.figures.words import Words
 from wifu.metrics import metric_of
 from wifu.plan import Plan
 from wifu.report import wanted
@@ -31,6 +32,11 @@ from wifu.store import Record, Store
 
 screen = Console()
 err = Console(stderr=True)
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things, with the word as one or several of them have it."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 class Screen:
@@ -101,10 +107,11 @@ def tell(folder: Path, summary: Summary, several: bool = False) -> None:
         screen.print(f"[red]{len(summary.failed)} of {summary.done} runs failed[/red]; the first:")
         cell, run, error = summary.failed[0]
         screen.print(f"  {cell} run {run}: {escape(error)}", highlight=False)
-    wide = results.wide()
-    if wide:
+    if wide := results.wide():
+        of = counted(len(results.plan.cells), "cell")
         screen.print(
-            f"{len(wide)} of {len(results.plan.cells)} cells are not known as well as `until` asks",
+            f"{len(wide)} of {of} {'is' if len(wide) == 1 else 'are'} not known as well as `until` "
+            "asks",
             highlight=False,
         )
     for told in stamped(results.manifest):
@@ -116,12 +123,27 @@ def tell(folder: Path, summary: Summary, several: bool = False) -> None:
     said = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
     for told in filter(None, said):
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
+    if more := results.plan.metrics[1:]:
+        count = f"{len(more)} more metric{'s' if len(more) > 1 else ''}"
+        screen.print(f"{count}, in report.html: {escape(', '.join(more))}", highlight=False)
 
 
 def warn_of_differences(plan: Plan) -> None:
     """Tell what compared levels differ in besides what their names say."""
     for difference in alike.differences(plan):
         screen.print(f"[yellow]warning:[/yellow] {escape(difference.sentence())}", highlight=False)
+
+
+def own_runs(plan: Plan) -> str:
+    """That a substrate has a count of runs of its own, which `runs=2` does not change."""
+    own = plan.source.get(plan.substrate, {}).get("runs")
+    asked = [o.partition("=")[0].strip() for o in plan.overrides]
+    if own is None or not any(key.split(".")[0] in ("runs", "until") for key in asked):
+        return ""
+    return (
+        f"{plan.substrate} has {counted(own, 'run')} of its own here: {plan.substrate}.runs=N "
+        "changes them"
+    )
 
 
 def _warn_of_few(plan: Plan) -> None:
@@ -148,15 +170,14 @@ def _compared(results: Results) -> Iterator[str]:
     frame = results.compare(name)
     if frame.empty:
         return
-    called = alike.names(plan, plan.pair)
-    base = called[str(frame["baseline"].iloc[0])]
-    about = f"{metric_of(name).label}, relative to {base}"
+    words = Words(results, {}, plain=True)
+    about = f"{words.metric(name)}, relative to {words.apart(plan.pair, frame['baseline'][0])}"
     yield f"{about[0].upper()}{about[1:]} (paired test, corrected):"
     axes = [a.name for a in plan.axes if a.name != plan.pair]
     rows = frame.to_dict("records")
     for row in rows[:MOST_COMPARED]:
-        where = ", ".join(f"{a} {row[a]}" for a in axes)
-        level = called[str(row[plan.pair])]
+        where = ", ".join(f"{words.axis(a)} {words.level(a, row[a])}" for a in axes)
+        level = words.apart(plan.pair, row[plan.pair])
         yield f"  {where + ': ' if where else ''}{level} {_relation(row, name)}"
     if len(rows) > MOST_COMPARED:
         yield f"  and {len(rows) - MOST_COMPARED} more, in the report and in comparison.json"
@@ -186,20 +207,19 @@ def _relation(row: Mapping[str, Any], name: str) -> str:
 
 def _summary_table(results: Results, several: bool = False) -> Table:
 
-    metric = metric_of(results.plan.metrics[0])
     place = f", on {results.plan.substrate}" if several or results.plan.substrate != "sim" else ""
     title = f"{results.plan.title}{place}"
     table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
     axes = [a.name for a in results.plan.axes]
-    called = {a: alike.names(results.plan, a) for a in axes}
+    words = Words(results, {}, plain=True)
     for axis in axes:
         # The ends of names may be what tells them apart.
-        table.add_column(axis, overflow="fold")
+        table.add_column(escape(words.axis(axis)), overflow="fold")
     name = results.plan.metrics[0]
     cut = any(cutoff.count(results, [c], name)[0] for c in results.plan.cells)
     asks = any(cutoff.per_run(results, c, name) for c in results.plan.cells)
     more = (["requests per run"] if asks else []) + (["unfinished"] if cut else [])
-    for column in (metric.axis(), "95 % interval", "n", *more):
+    for column in (words.scale(name), "95 % interval", "n", *more):
         table.add_column(column, justify="right")
     for row in results.summary().to_dict("records"):
         half = (row["high"] - row["low"]) / 2
@@ -210,7 +230,7 @@ def _summary_table(results: Results, several: bool = False) -> Table:
         cell = results.cells({a: row[a] for a in axes})[0]
         if math.isfinite(row["mean"]) and cutoff.least(results, cell, name):
             shown, interval = f"≥ {shown}", ""
-        labels = [called[a][str(row[a])] for a in axes]
+        labels = [words.level(a, row[a]) for a in axes]
         gone, of = cutoff.count(results, [cell], name)
         late = [cutoff.per_run(results, cell, name).split()[0]] if asks else []
         late += [f"{gone} of {of}" if gone else ""] if cut else []
@@ -227,6 +247,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "name": plan.name,
             "substrate": plan.substrate,
             "results": str(store.folder),
+            "refused": store.exists(),
             "runs": most,
             "cells": [{"name": c.name, "labels": dict(c.labels)} for c in plan.cells],
             "first_block": [c.name for c, _ in first],
@@ -247,12 +268,21 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             f"{plan.until.ci * 100:g} %"
         )
     )
-    screen.print(f"{len(plan.cells)} cells, runs of each: {often}; {most} runs at most")
+    cells = counted(len(plan.cells), "cell")
+    screen.print(f"{cells}, runs of each: {often}; {counted(most, 'run')} at most")
     warn_of_differences(plan)
     _warn_of_few(plan)
     order = ", ".join(c.name for c, _ in first[:6]) + (", ..." if len(first) > 6 else "")
     screen.print(f"first block: {order}", highlight=False)
-    screen.print(f"results would go to {store.folder}; the scenario of {first[0][0].name}, run 1:")
+    if store.exists():
+        screen.print(
+            f"[yellow]warning:[/yellow] {store.folder} already holds results: a run without "
+            "--dry-run is refused; name another folder with -o",
+            highlight=False,
+        )
+    else:
+        screen.print(f"results would go to {store.folder}", highlight=False)
+    screen.print(f"the scenario of {first[0][0].name}, run 1:", highlight=False)
     screen.print_json(json.dumps(plan.scenario_of(first[0][0], 1)))
 
 
@@ -274,7 +304,12 @@ def print_divergence(found: diverging.Divergence) -> None:
             table.add_row(*row.words(), f"[{style}]{row.verdict}[/{style}]")
         out.print(table)
     screen.print(found.sentence(), highlight=False)
-    screen.print("p: corrected by Holm over the cells of each table.", highlight=False)
+    screen.print(
+        "KS: Kolmogorov and Smirnov's distance of the two samples, 0 if they are alike and 1 if "
+        "they do not overlap; p: of their being of one distribution, corrected by Holm over the "
+        "cells of each table.",
+        highlight=False,
+    )
     for note in found.notes():
         screen.print(f"[yellow]warning:[/yellow] {escape(note)}", highlight=False)
 
@@ -312,6 +347,29 @@ def print_claims(
     for warning in dict.fromkeys(w for v in every for w in v.warnings):
         screen.print(f"[yellow]warning:[/yellow] {escape(warning)}", highlight=False)
     screen.print(tally(verdicts, elsewhere), highlight=False)
+    screen.print(f"[dim]{escape(_legend(verdicts))}[/dim]", highlight=False)
+
+
+TYPES = {
+    "HARD": "must hold with its bound, in six runs at least",
+    "SOFT": "judged by the estimate alone",
+    "INFO": "shown and not judged",
+    "HW": "means something on real hardware only",
+}
+"""What kinds of claims there are."""
+
+
+PAPERS = {"W": "the WiFu paper (2012)", "TA": "the TCP-AP paper (2011)"}
+"""What claims call papers."""
+
+
+def _legend(verdicts: Sequence[claiming.Verdict]) -> str:
+    """What the kinds of claims, and the letters before the places in papers, mean."""
+    there = {t for v in verdicts for t in (v.claim.type, *(c.type for c in v.claim.checks))}
+    told = [f"{name}: {words}" for name, words in TYPES.items() if name in there]
+    papers = {v.claim.source.split(",")[0] for v in verdicts}
+    told += [f"{letters}: {paper}" for letters, paper in PAPERS.items() if letters in papers]
+    return "; ".join(told)
 
 
 def tally(verdicts: Sequence[claiming.Verdict], elsewhere: Sequence[claiming.Elsewhere]) -> str:

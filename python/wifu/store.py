@@ -113,9 +113,18 @@ class Store:
         try:
             manifest: dict[str, Any] = json.loads(self.manifest_path.read_text())
         except OSError:
-            raise LabError(f"{self.folder} holds no results: no run.json") from None
-        except json.JSONDecodeError as e:
-            raise LabError(f"{self.manifest_path}: {e}") from None
+            raise LabError(
+                f"{self.folder} holds no results: no run.json; `wifu-lab list results` lists those "
+                "in out/lab"
+            ) from None
+        except ValueError as e:
+            line = getattr(e, "lineno", None)
+            where = f"{self.manifest_path}:{line}" if line else str(self.manifest_path)
+            raise LabError(
+                f"{where}: is no JSON: take it from a copy, or start afresh with `run -o`"
+            ) from None
+        if not isinstance(manifest, dict):
+            raise LabError(f"{self.manifest_path}: is no table of a campaign")
         schema = str(manifest.get("schema"))
         if schema.split(".")[0] != SCHEMA.split(".")[0]:
             raise LabError(f"{self.manifest_path} has schema {schema}; this lab reads {SCHEMA}")
@@ -127,6 +136,8 @@ class Store:
 
     def plan(self) -> Plan:
         """The plan of these results; it remembers how it was overridden."""
+        if not (self.folder / "plan.toml").exists():
+            self.manifest()  # says that there are none
         plan = plans.load(self.folder / "plan.toml", resolved=True)
         overrides = self.manifest().get("overrides", []) if self.exists() else []
         return replace(plan, overrides=tuple(overrides))
@@ -232,7 +243,9 @@ def measured(table: pd.DataFrame) -> Measure | None:
 
 
 def _table(rows: list[dict[str, Any]], plan: Plan) -> pd.DataFrame:
-    frame = pd.DataFrame(rows)
+    # Of no run yet there are the columns of every row.
+    head = ["cell", *(a.name for a in plan.axes), "run", "seed", "status", "error"]
+    frame = pd.DataFrame(rows) if rows else pd.DataFrame(columns=head)
     for axis in plan.axes:
         if axis.name in frame and not all(isinstance(v.label, int | float) for v in axis.levels):
             frame[axis.name] = frame[axis.name].astype(str)

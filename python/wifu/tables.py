@@ -192,6 +192,8 @@ class Tables:
             start, end = (values.seconds(table.get(k, 0)) for k in ("from", "to"))
         except LabError as e:
             raise PlanError(str(e), "measure") from None
+        if mode == "window" and "to" in table and end < start:
+            raise PlanError(f"from is after to: {start:g} s and {end:g} s", "measure")
         if mode == "window" and not end > start:
             raise PlanError("needs from and to, such as from = '6s', to = '60s'", "measure")
         discard = table.get("discard", 1)
@@ -306,11 +308,15 @@ class Tables:
                 raise PlanError(f"{name!r}: {why}", "series.record")
         return tuple(names)
 
-    def _check_baseline(self, pair: str | None, baseline: Value) -> None:
+    def _check_baseline(self, pair: str | None, baseline: Value, axes: Sequence[Axis]) -> None:
         if baseline is None:
             return
         if pair is None:
-            raise PlanError("needs `pair`: the axis along which cells are compared", "baseline")
+            having = [a.name for a in axes if str(baseline) in {str(v.label) for v in a.levels}]
+            here = f'; here pair = "{having[0]}"' if len(having) == 1 else ""
+            raise PlanError(
+                f"needs `pair`: the axis along which cells are compared{here}", "baseline"
+            )
         if self.known is not None and str(baseline) not in self.known[pair]:
             raise PlanError(
                 f"{pair} has no {baseline}; {nearest(str(baseline), self.known[pair])}", "baseline"

@@ -204,7 +204,12 @@ def _pieces(text: str) -> list[tuple[str, str | None]]:
     try:
         parsed = list(string.Formatter().parse(text))
     except ValueError as e:
-        raise LabError(f"{text!r}: {e}") from None
+        told = (
+            "a brace { is not closed"
+            if "before end" in str(e) or "'{'" in str(e)
+            else ("a brace } closes none" if "'}'" in str(e) else str(e))
+        )
+        raise LabError(f"{text!r}: {told}") from None
     for _, field, form, conversion in parsed:
         if form or conversion:
             more = f"!{conversion}" if conversion else f":{form}"

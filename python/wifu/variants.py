@@ -57,6 +57,8 @@ def settings_of(source: Mapping[str, Value], substrate: str) -> dict[str, Any]:
                 raise PlanError(f"unknown key; {nearest(key, (*COMMON, *own))}", f"{name}.{key}")
             if key in own and not isinstance(value, own[key]):
                 raise PlanError(f"cannot be {value!r}", f"{name}.{key}")
+            if key == "runs" and (type(value) is not int or value < 1):
+                raise PlanError(f"must be an integer, 1 or more, not {value!r}", f"{name}.{key}")
             if key in ("vary", "scenario") and not isinstance(value, dict):
                 raise PlanError(f"must be a table, not {value!r}", f"{name}.{key}")
             if key == "patience":

@@ -15,7 +15,7 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import page, style
-from wifu.figures.compare import Made, chosen, counting, first
+from wifu.figures.compare import MOST, Made, chosen, counting, first
 from wifu.figures.words import Words
 
 PARTS = (
@@ -37,17 +37,20 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     """Nodes where they are; links that carried frames, coloured by how many attempts succeeded."""
     every, run = chosen(results, spec), int(spec.get("run", 1))
     gone, left = counting(results, every, [run])
-    cells, rest = first([c for c in every if (c.name, run) not in gone], 3)
+    cells, rest = first([c for c in every if (c.name, run) not in gone], MOST)
     outcomes = [results.outcome(cell, run) for cell in cells]
     # Equal scales on both axes and common scales of panels exclude each other.
-    height = _height(outcomes)
-    figure, axes = page.panels(len(cells), height=height, columns=1, share=False)
+    most = 1 if len(cells) <= 3 else 2 if len(cells) <= 6 else 3
+    across = page.beside(len(cells), most)
+    height = _height(outcomes, across)
+    figure, axes = page.panels(len(cells), height=height, columns=most, share=False)
+    size = _size(across)
     norm, colours = Normalize(0.0, 1.0), _quality_map()
     names = Words(results, spec).titles(every)
     for axis, cell, outcome in zip(axes, cells, outcomes, strict=True):
         places, real = _places(outcome["nodes"])
-        _links(axis, outcome, places, colours, norm)
-        _nodes(axis, outcome, places)
+        _links(axis, outcome, places, (colours, norm), size)
+        _nodes(axis, outcome, places, size)
         style.entitle(axis, names[cell.name])
         axis.set_aspect("equal", adjustable="datalim")
         if real:
@@ -74,13 +77,14 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     return figure, "The mesh and its links", caption + left + rest
 
 
-def _height(outcomes: Sequence[Mapping[str, Any]]) -> float:
+def _height(outcomes: Sequence[Mapping[str, Any]], across: int) -> float:
     """Inches for a panel, so that a chain is flat and a square of nodes is square."""
+    wide = 6.0 if across == 1 else 0.8 * page.SCREEN[across] / across
     tallest = 0.0
     for outcome in outcomes:
         across, up = np.ptp(np.array(list(_places(outcome["nodes"])[0].values())), axis=0)
         tallest = max(tallest, float(up) / float(across) if across > 0 else 1.0)
-    return float(np.clip(0.8 + 6.0 * tallest, 1.9, 6.2))
+    return float(np.clip(0.8 + wide * tallest, 1.9, 6.2))
 
 
 def _places(nodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[float, float]], bool]:
@@ -89,18 +93,18 @@ def _places(nodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[float, 
     return {n["name"]: (float(i), 0.0) for i, n in enumerate(nodes)}, False
 
 
-def _size() -> float:
-    """How large nodes and arrows are; where a figure is narrow they are smaller."""
-    return min(1.0, page.width(1) / page.SCREEN[1])
+def _size(across: int) -> float:
+    """How large nodes and arrows are; where a panel is narrow they are smaller."""
+    return max(min(1.0, page.width(across) / across / page.SCREEN[1]), 0.45)
 
 
 def _links(
     axis: Axes, outcome: Mapping[str, Any], places: Mapping[str, tuple[float, float]],
-    colours: ListedColormap, norm: Normalize,
+    scale: tuple[ListedColormap, Normalize], size: float,
 ) -> None:  # fmt: skip
+    colours, norm = scale
     links = outcome.get("links") or []
     most = max((link["frames"] for link in links), default=0) or 1
-    size = _size()
     spread = np.ptp(np.array(list(places.values())), axis=0).max() or 1.0
     for link in links:
         one, two = np.array(places[link["from"]]), np.array(places[link["to"]])
@@ -125,11 +129,10 @@ def _links(
 
 
 def _nodes(
-    axis: Axes, outcome: Mapping[str, Any], places: Mapping[str, tuple[float, float]]
+    axis: Axes, outcome: Mapping[str, Any], places: Mapping[str, tuple[float, float]], size: float
 ) -> None:
     senders = {f["from"] for f in outcome["flows"]}
     receivers = {f["to"] for f in outcome["flows"]}
-    size = _size()
     for name, (x, y) in places.items():
         both = name in senders and name in receivers
         marker = "s" if name in senders and not both else "D" if name in receivers else "o"

@@ -106,7 +106,7 @@ def ratio(results: Results, spec: dict[str, Any]) -> Made:
         names += [f"differs (p < {LEVEL:g}, Holm)", "no difference shown"]
     style.legend(figure, handles, names)
     what = capital(words.metric(name))
-    title = f"{what} relative to {words.level(pair, base)}"
+    title = f"{what} relative to {words.apart(pair, base)}"
     return figure, title, _caption(task, cells, frame, limits) + rest
 
 
@@ -115,7 +115,7 @@ def _key(labels: Mapping[Any, Any], results: Results) -> str:
 
 
 def _scale_words(task: Task) -> str:
-    base = task.words.level(task.pair, task.base)
+    base = task.words.apart(task.pair, task.base)
     what = task.words.metric(task.metric)
     if task.differences:
         return with_unit(f"{what} less that of {base}", metric_of(task.metric).unit)

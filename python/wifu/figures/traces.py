@@ -77,14 +77,15 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     for what in (s for s in show if s not in SHOWN):
         if not any(n.endswith(f".{what}") for _, series in found for n in series):
             raise LabError(f"no flow has a series {what}: name it in [series] record of the plan")
-    start, end = _range([series for _, series in found], show, *_span(spec))
+    lasts = [_last(results, cell, run) for cell, _ in found]
+    start, end = _range([series for _, series in found], show, *_span(spec), lasts)
     window = values.seconds(spec["window"]) if "window" in spec else _window(end - start)
     figure, columns = _columns(len(found), len(show))
     words = Words(results, spec)
     names = words.titles(cells)
     lines: dict[str, Any] = {}
-    for (cell, series), column in zip(found, columns, strict=True):
-        _flows(column, series, (show, window), (start, end), _last(results, cell, run), lines)
+    for (cell, series), column, last in zip(found, columns, lasts, strict=True):
+        _flows(column, series, (show, window), (start, end), last, lines)
         style.entitle(column[0], names[cell.name])
         column[-1].set_xlabel("time, s")
         column[0].set_xlim(start, end)
@@ -136,9 +137,12 @@ def _window(span: float) -> float:
 
 
 def _range(
-    every: Sequence[Series], show: Sequence[str], start: float | None, end: float | None
-) -> tuple[float, float]:
-    """The time that all panels show: what was asked for, else from 0 to the last of all points."""
+    every: Sequence[Series], show: Sequence[str], start: float | None, end: float | None,
+    lasts: Sequence[Mapping[int, float]] = (),
+) -> tuple[float, float]:  # fmt: skip
+    """The time that all panels show: what was asked for, else from 0 to the last of all points, and
+    to the end of a run in which flows did not end before (`lasts`).
+    """
     kinds = {SHOWN.get(what, (what,))[0] for what in show}
     last = [
         float(data.index[-1])
@@ -146,6 +150,7 @@ def _range(
         for name, data in series.items()
         if name.split(".", 2)[-1] in kinds and len(data)
     ]
+    last += [until for flows in lasts for until in flows.values()]
     start = 0.0 if start is None else start
     return start, max(last, default=start + 1.0) if end is None else end
 
@@ -173,6 +178,8 @@ def _flows(
                 line.set(
                     marker=style.marker(n), markersize=5, markeredgewidth=0.5,
                     markeredgecolor="white",
+                    # What is at zero is not cut in half by the axis.
+                    clip_on=False, zorder=3,
                     markevery=style.marked(drawn.times, drawn.y, n, len(flows), span),
                 )  # fmt: skip
             lines.setdefault(f"flow {flow}", line)
@@ -208,8 +215,8 @@ def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
 
 
 def _line(series: Series, flow: int, what: str, window: float, last: float | None) -> Drawn | None:
-    """The line of a flow, if there is one. What it gets is drawn to its `last` instant: that it
-    gets nothing any more is seen.
+    """The line of a flow, if there is one, drawn to its `last` instant: that it gets nothing any
+    more is seen, and that its window stayed what it was.
     """
     data = series.get(f"flow.{flow}.{SHOWN.get(what, (what,))[0]}")
     if data is None or len(data) == 0:
@@ -218,7 +225,7 @@ def _line(series: Series, flow: int, what: str, window: float, last: float | Non
     if what == "goodput":
         at, rate = sliding(times, y, window, window / 10, end=last)
         return Drawn(at, rate / 1e6, False)
-    if what == "delivered" and last is not None:
+    if last is not None and last > times[-1]:
         times, y = np.append(times, last), np.append(y, y[-1])
     # What was not known is NaN, which leaves a gap.
     return Drawn(times, y / SCALES.get(what, 1.0), True)
@@ -305,8 +312,8 @@ def _larger(
     """The recovery in the second panel, and where it is in the first."""
     if zoom is None:
         axes[1].text(
-            0.5, 0.5, "nothing was recovered", transform=axes[1].transAxes, ha="center",
-            color=style.MUTED,
+            0.5, 0.5, "nothing was\nrecovered", transform=axes[1].transAxes, ha="center",
+            va="center", color=style.MUTED, fontsize=style.small(),
         )  # fmt: skip
         axes[1].set(xticks=[], yticks=[])
         return

@@ -15,9 +15,12 @@ from wifu.metrics import metric_of
 class Words:
     """The names in a figure. Those of its own `label` go before those of the plan. Where levels of
     an axis have different profiles, each is named behind its level; with `mixed` false never.
+    `plain`: where no formulas can be, what has one is called as the plan calls it.
     """
 
-    def __init__(self, results: Results, spec: Mapping[str, Any], mixed: bool = True) -> None:
+    def __init__(
+        self, results: Results, spec: Mapping[str, Any], mixed: bool = True, plain: bool = False
+    ) -> None:
         axes = [a.name for a in results.plan.axes] if mixed else []
         self._profiles = {name: alike.profiles(results.plan, name) for name in axes}
         own: Mapping[str, Any] = spec.get("label", {})
@@ -26,6 +29,11 @@ class Words:
         self._given: dict[str, Mapping[str, Any]] = {
             key: {**_table(plans.get(key)), **_table(own.get(key))} for key in {**plans, **own}
         }
+        if plain:
+            self._given = {
+                key: {k: text for k, text in table.items() if "$" not in str(text)}
+                for key, table in self._given.items()
+            }
 
     def axis(self, name: str) -> str:
         """An axis of the plan."""

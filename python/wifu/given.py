@@ -1,0 +1,61 @@
+"""What a command line gives, and what is found where it looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from wifu import plan as plans
+from wifu.errors import LabError
+from wifu.screen import counted
+from wifu.store import Store
+from wifu.variants import SUBSTRATES
+
+
+def path(text: str) -> Path:
+    """A path of an option; nothing is none, and would be the current folder."""
+    if not text:
+        raise typer.BadParameter('is empty: name a file or a folder ("." is the current one)')
+    return Path(text)
+
+
+def of_system(error: OSError) -> str:
+    """What the system says of a path that was given, without Python's own words."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename}: is a file, and no folder"
+    if isinstance(error, IsADirectoryError):
+        return f"{error.filename}: is a folder, and no file"
+    return f"{error.filename}: {error.strerror.lower()}"
+
+
+def plans_in(folder: Path) -> list[dict[str, str]]:
+    """The plans below a folder, and what each is about."""
+    rows = []
+    for path in sorted(folder.glob("*/plan.toml")):
+        try:
+            plan = plans.load(path)
+            often = f"{plan.until.minimum} to " if plan.until else ""
+            runs = f"{often}{plan.max_runs} run{'s' if plan.max_runs > 1 else ''} each"
+            about = f"{plan.title} ({counted(len(plan.cells), 'cell')}, {runs})"
+        except LabError as e:
+            about = f"cannot be read: {e}"
+        rows.append({"name": str(path.parent), "about": about})
+    return rows
+
+
+def results_in(folder: Path) -> list[dict[str, str]]:
+    """The results below a folder, on whatever substrate, and how each came to be."""
+    rows = []
+    inside = [folder.glob(f"*/{s}/run.json") for s in SUBSTRATES]
+    for path in sorted([*folder.glob("*/run.json"), *(p for found in inside for p in found)]):
+        try:
+            m = Store(path.parent).manifest()
+            failed = f", {len(m['failed'])} failed" if m["failed"] else ""
+            about = f"{m['title']} ({m['state']}, {m['runs_done']} runs{failed}, {m['updated']})"
+        except LabError as e:
+            about = str(e)
+        rows.append({"name": str(path.parent), "about": about})
+    return rows
