@@ -382,8 +382,8 @@ def test_nothing_recovered_is_said_inside_a_narrow_panel(tmp_path: Path) -> None
         figure, _, _ = traces.sequence(found, {"kind": "sequence"})
         style.fold(figure)
         canvas = FigureCanvasAgg(figure)
-        canvas.draw()
-    renderer = canvas.get_renderer()
+        canvas.draw()  # type: ignore[no-untyped-call]
+    renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
     [(axis, text)] = [(a, t) for a in figure.axes for t in a.texts if "recovered" in t.get_text()]
     words, panel = text.get_window_extent(renderer), axis.get_window_extent(renderer)
     assert panel.x0 < words.x0 and words.x1 < panel.x1
