@@ -56,7 +56,7 @@ def test_templates_become_values_or_text() -> None:
         ("{__import__('os')}", "only names, numbers"),
         ("{hops.real}", "only names, numbers"),
         ("{protocol*2}", "'tcp-reno' is no number"),
-        ("{hops", "expected '}'"),
+        ("{hops", "a brace { is not closed"),
         ("{}", "is no expression"),
         ("{60/(hops-3)}s", "a division by zero"),
         ("{hops%0}", "a division by zero"),

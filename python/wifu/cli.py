@@ -370,7 +370,8 @@ def plot(
 
     if out.suffix not in ENDS:
         raise LabError(f"{out}: must end with {', '.join(ENDS[:-1])} or {ENDS[-1]}")
-    if not out.parent.is_dir():
+    # Below the current folder others are made; elsewhere it is a slip of the pen.
+    if not out.parent.is_dir() and not out.parent.resolve().is_relative_to(Path.cwd()):
         raise LabError(f"{out}: there is no folder {out.parent}; make it first")
     results = Results(Store(folder).found(on).folder)
     if results.runs.empty:
@@ -387,6 +388,7 @@ def plot(
     check_figure(results, spec)
     with tempfile.TemporaryDirectory() as scratch:
         drawn = draw(results, spec, Path(scratch))
+        out.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(getattr(drawn, out.suffix[1:]), out)
     screen.print(f"{out}: {escape(drawn.caption)}", highlight=False)
 
