@@ -612,6 +612,6 @@ def test_a_metric_of_one_flow_is_planned_drawn_and_looked_up_later(tmp_path: Pat
         spec = {"kind": kind, "metric": "goodput@2", "columns": 2}
         _, caption = drawn(found, **spec)
         assert "oodput of the second" in caption
-    assert "Goodput, flow 2, Mb/s" in report.render(found, [])
+    assert "<h3>Goodput of the second, Mb/s</h3>" in report.render(found, []), "as in figures"
     with pytest.raises(PlanError, match=r"goodput@3: cell 1_tcp-reno has 2 flows"):
         plans.parse(text.replace("goodput@2", "goodput@3"))
