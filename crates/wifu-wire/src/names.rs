@@ -88,15 +88,19 @@ pub fn taken<'a, T: Named>(
     })
 }
 
+/// So few letters before a number say nothing: `n9` is not `n1`.
+const SHORT: usize = 2;
+
 /// Letters at the beginning that tell for a name. Few who mistype a word begin it wrongly.
 const BEGINNING: usize = 3;
 
 /// The name nearest to `name` by edit distance (a swap of neighbours counts once, upper and lower
 /// case are the same), if it is near enough to be what was meant and has a letter in common. What
-/// both begin with up to a hyphen or dot says nothing about the rest, and who leaves it out is one
-/// step away: `reno` is `tcp-reno`. Two letters of a common beginning make up for one that differs:
-/// who writes `varies` means `vary` and not `series`. Names as long as each other that differ in
-/// digits alone are those of different things. The first of several.
+/// both begin with up to a hyphen or dot says nothing about the rest, and who leaves words before it
+/// out is so many steps away: `reno` is `tcp-reno`. Two letters of a common beginning make up for one that differs:
+/// who writes `varies` means `vary` and not `series`. Short names that differ in
+/// digits alone are those of different things, unless one number goes on where the other ends. The
+/// first of several.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let near = candidates.into_iter().filter_map(|c| {
@@ -113,11 +117,14 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// How far two names are from each other; `None` if it is too far for one to be meant by the other.
 fn distance(name: &str, other: &str) -> Option<usize> {
     let head = other.strip_suffix(name).filter(|_| !name.is_empty());
-    if head.is_some_and(|head| head.ends_with('-')) {
-        return Some(1);
+    if let Some(head) = head.filter(|head| head.ends_with('-')) {
+        return Some(head.matches('-').count());
     }
     let letters = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
-    if name != other && name.len() == other.len() && letters(name) == letters(other) {
+    let digits = |text: &str| text.replace(|c: char| !c.is_ascii_digit(), "");
+    let (ours, theirs) = (digits(name), digits(other));
+    let longer = ours.starts_with(&theirs) || theirs.starts_with(&ours);
+    if letters(name) == letters(other) && letters(name).len() <= SHORT && !longer {
         return None;
     }
     let both = name.bytes().zip(other.bytes());
@@ -222,6 +229,8 @@ mod tests {
         assert_eq!(nearest("tcp-nope", protocols), None);
         assert_eq!(nearest("tcp-cubicc", protocols), Some("tcp-cubic"));
         assert_eq!(nearest("reno", protocols), Some("tcp-reno"));
+        let longer = ["tcp-linux-reno", "tcp-reno"];
+        assert_eq!(nearest("reno", longer), Some("tcp-reno"));
         assert_eq!(nearest("Tahoe", protocols), Some("tcp-tahoe"));
         assert_eq!(nearest("TB-Z", ["PLAIN", "TB-A"]), Some("TB-A"));
         assert_eq!(
@@ -237,6 +246,10 @@ mod tests {
         assert_eq!(nearest("m1", hosts), Some("n1"));
         assert_eq!(nearest("N1", hosts), Some("n1"));
         assert_eq!(nearest("AP-T33", ["AP-T3", "AP-T4"]), Some("AP-T3"));
+        assert_eq!(
+            nearest("tcp-ap12", ["tcp-ap05", "tcp-ap11"]),
+            Some("tcp-ap11")
+        );
     }
 
     #[test]

@@ -42,6 +42,17 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     result
 }
 
+/// Looks at the protocol before anybody is asked for anything, and has sockets carried by it.
+fn prepare(protocol: &Protocol, args: &Args, registry: &Registry) -> anyhow::Result<()> {
+    protocol.check(registry)?;
+    crate::catalog::note_unused(protocol.wifu(), registry);
+    // Under `wifu exec`, and once this program is executed anew, the name has been looked at.
+    if let (Some(spec), None) = (protocol.wifu(), super::protocol::ambient()) {
+        crate::exec::check(spec, args.socket.as_deref(), registry)?;
+    }
+    super::settle(protocol, args.socket.as_deref(), &[])
+}
+
 fn attempt(
     args: &Args,
     registry: &Registry,
@@ -51,13 +62,7 @@ fn attempt(
 ) -> anyhow::Result<ExitCode> {
     let protocol = Protocol::choose(args.congestion.as_deref())?;
     known.clone_from(&protocol);
-    protocol.check(registry)?;
-    crate::catalog::note_unused(protocol.wifu(), registry);
-    // Under `wifu exec`, and once this program is executed anew, the name has been looked at.
-    if let (Some(spec), None) = (protocol.wifu(), super::protocol::ambient()) {
-        crate::exec::check(spec, args.socket.as_deref(), registry)?;
-    }
-    super::settle(&protocol, args.socket.as_deref(), &[])?;
+    prepare(&protocol, args, registry)?;
 
     let host = args.client.as_deref().context("no server named")?;
     let target = resolve(args, host, protocol.wifu().is_some())?;
