@@ -96,11 +96,11 @@ const BEGINNING: usize = 3;
 
 /// The name nearest to `name` by edit distance (a swap of neighbours counts once, upper and lower
 /// case are the same), if it is near enough to be what was meant and has a letter in common. What
-/// both begin with up to a hyphen or dot says nothing about the rest, and who leaves words before it
-/// out is so many steps away: `reno` is `tcp-reno`. Two letters of a common beginning make up for one that differs:
-/// who writes `varies` means `vary` and not `series`. Short names that differ in
-/// digits alone are those of different things, unless one number goes on where the other ends. The
-/// first of several.
+/// both begin with up to a hyphen or dot says nothing about the rest, and who leaves words before
+/// it out is so many steps away: `reno` is `tcp-reno`. Two letters of a common beginning make up
+/// for one that differs: who writes `varies` means `vary` and not `series`. Short names that
+/// differ in digits alone are those of different things, unless one number goes on where the other
+/// ends. The first of several.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let near = candidates.into_iter().filter_map(|c| {
