@@ -144,22 +144,16 @@ class Results:
             self._renew(axes)
         elif not self._newest() and "sim_seconds" in self.runs:
             self._renew(axes)
-        if "status" not in self.runs:
-            raise LabError(self._nothing())
+        if self.runs.empty and any((self.folder / "runs").glob("*.json.gz")):
+            raise LabError(
+                f"{self.folder}: its runs are of another scenario than its plan.toml has now. "
+                "Undo that change, or run the plan into another folder"
+            )
         self._compared: dict[tuple[str, str, str], pd.DataFrame] = {}
 
     def _newest(self) -> bool:
         """Whether the tables are as this lab writes them."""
         return NEWEST in self.runs and NEWEST_OF_FLOWS in self.flows
-
-    def _nothing(self) -> str:
-        """Why there is not one run."""
-        if not any((self.folder / "runs").glob("*.json.gz")):
-            return f"{self.folder}: no run has been made yet"
-        return (
-            f"{self.folder}: its runs are of another scenario than its plan.toml has now. Undo "
-            "that change, or run the plan into another folder"
-        )
 
     def _renew(self, axes: list[str]) -> None:
         """Tables that an older lab wrote hold what it took for these metrics: made anew from the
