@@ -93,9 +93,9 @@ def test_the_link_drops_a_named_segment_once(monkeypatch: pytest.MonkeyPatch) ->
 
     def segment(number: int) -> bytes:
         ip = bytes([0x45]) + bytes(19)
-        seq = (7 + number * losses.SEGMENT).to_bytes(4, "big")
+        seq = int(7 + number * losses.SEGMENT).to_bytes(4, "big")
         tcp = bytes(4) + seq + bytes(4) + b"\x50" + bytes(7)
-        return ip + tcp + bytes(losses.SEGMENT)
+        return ip + tcp + bytes(int(losses.SEGMENT))
 
     assert [link._drops(segment(n), 0.0) for n in (0, 1, 2, 1)] == [False, True, False, False]
     assert losses.order(link.sent) == ["0", "1", "2", "1*"]
