@@ -213,7 +213,6 @@ fn the_adaptive_form_multiplies_at_the_sender_and_is_told_early() {
         assert_eq!(start, Some(681.0 * first), "{hops} hops");
         let [early, all] =
             ["early", "feedbacks"].map(|n| last(&outcome, &format!("peer.epochs.{n}")));
-        println!("{hops} hops: {early} of {all} reports early");
         assert!(early > 0.0 && early < all, "{hops} hops: {early} of {all}");
     }
 }
