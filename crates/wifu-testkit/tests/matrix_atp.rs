@@ -689,7 +689,7 @@ fn who_is_silent_for_a_minute_is_told_of_holes_no_longer() {
     let mut count = 0;
     let (mut pair, seen) = pair(spec, (1_000_000, 0), move |_, l| {
         count += u32::from(l.octets > 0);
-        if l.from == 0 && (count == 20 || count > 40) {
+        if l.from == 0 && (count == 39 || count > 40) {
             Fate::Drop
         } else {
             Fate::Deliver
@@ -780,5 +780,59 @@ fn a_peer_that_lies_stops_nothing_else() {
             assert!(told > 3, "{spec} {seed}: {told}");
             assert!(pair.ends[1].conns().count() <= 1, "{spec} {seed}");
         }
+    }
+}
+
+/// SYNs with sources of their own invention are no connections: none is accepted, and no more are
+/// kept than the backlog has room for.
+#[test]
+fn a_flood_of_syns_is_no_flood_of_connections() {
+    let spec = SPECS[0];
+    let (mut pair, _) = pair(spec, (1_000, 0), |_, _| Fate::Deliver);
+    pair.connect(&protocol(spec));
+    let wire = &protocol(spec).wire;
+    let tuple = pair.conn(0).tuple();
+    let before = pair.ends[1].conns().count();
+    for n in 0..5_000u32 {
+        let mut head = Head::default();
+        (head.sport, head.dport) = (1_024 + n as u16, tuple.remote.port());
+        (head.conn_id, head.seq, head.ts) = (n + 1, Seq(n), Some(n));
+        head.flags = Flags::SYN;
+        let request = wire.place("request").expect("a word").word;
+        head.set(request, 1);
+        let mut bytes = vec![0; 300];
+        let len = wire.emit(&head, &mut bytes);
+        bytes.truncate(len);
+        let mut from = tuple.local;
+        from.set_port(1_024 + n as u16);
+        let ip = between(from, tuple.remote, tuple.proto);
+        wire.seal(&ip.pseudo(), &mut bytes);
+        pair.ends[1].handle_packet(pair.now, &ip, &bytes);
+        pair.pump(1);
+    }
+    let kept = pair.ends[1].conns().count() - before;
+    assert!((1..=256).contains(&kept), "{kept}");
+    run(&mut pair, spec, 60);
+    assert_eq!(pair.apps[1].read.len(), 1_000, "who means it is served");
+}
+
+/// Who opened has nothing to say, and what confirms the answer is lost: the answer goes again.
+#[test]
+fn a_server_that_speaks_first_is_heard_although_the_confirmation_was_lost() {
+    for spec in SPECS {
+        let mut count = 0;
+        let (mut pair, seen) = pair(spec, (0, 100_000), move |_, l| {
+            count += u32::from(l.from == 0);
+            if l.from == 0 && (2..4).contains(&count) {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+        pair.apps[0].close_after = false;
+        run(&mut pair, spec, 30);
+        assert_eq!(pair.apps[0].read.len(), 100_000, "{spec}");
+        let answers = |l: &&Left| l.from == 1 && l.head.flags.has(Flags::SYN);
+        assert_eq!(seen.borrow().iter().filter(answers).count(), 3, "{spec}");
     }
 }

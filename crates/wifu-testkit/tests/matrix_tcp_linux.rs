@@ -479,7 +479,13 @@ fn who_says_that_too_much_came_twice_is_not_believed() {
         run_for(pair, ms(1));
     };
     answered(&mut pair, 2, 1 << 30);
-    assert_eq!((segments(&pair), probe(&pair, 0, "dsacks")), (12, Some(0.0)));
+    assert_eq!(
+        (segments(&pair), probe(&pair, 0, "dsacks")),
+        (12, Some(0.0))
+    );
     answered(&mut pair, 4, 1000);
-    assert_eq!((segments(&pair), probe(&pair, 0, "dsacks")), (14, Some(1.0)));
+    assert_eq!(
+        (segments(&pair), probe(&pair, 0, "dsacks")),
+        (14, Some(1.0))
+    );
 }
