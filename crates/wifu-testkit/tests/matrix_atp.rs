@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Fault, State};
 use wifu_testkit::pair::{App, CLIENT, Fate, Flying, Pair, SERVER, pattern};
-use wifu_wire::{Flags, Head, Rng, Span, Time};
+use wifu_testkit::seg::between;
+use wifu_wire::{Flags, Head, Rng, Seq, Span, Time};
 
 /// With epochs of a second and of 40 ms, and an interval of 2 ms.
 const SPECS: [&str; 3] = [
@@ -679,4 +680,159 @@ fn an_application_that_is_gone_before_the_end_resets() {
     pair.apps[1].conn = None;
     run(&mut pair, spec, 5);
     assert_eq!(pair.apps[0].ended, Some(Some(Fault::Reset)));
+}
+
+/// Its radio is off for good, and something it sent is missing.
+#[test]
+fn who_is_silent_for_a_minute_is_told_of_holes_no_longer() {
+    let spec = SPECS[1];
+    let mut count = 0;
+    let (mut pair, seen) = pair(spec, (1_000_000, 0), move |_, l| {
+        count += u32::from(l.octets > 0);
+        if l.from == 0 && (count == 39 || count > 40) {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    run(&mut pair, spec, 1);
+    let limit = pair.now + secs(200);
+    run_until(&mut pair, limit);
+    let heard = data(&seen.borrow(), 0).nth(39).map(|l| l.at).expect("data");
+    let told = seen.borrow().iter().rfind(|l| l.from == 1).map(|l| l.at);
+    let lasted = told.expect("feedback") - heard;
+    assert!(lasted > secs(59) && lasted < secs(61), "{lasted:?}");
+}
+
+/// What a peer that lies could say to the connection of `side`: anything, under its identifier.
+fn lie(pair: &Pair, side: usize, rng: &mut Rng) -> Option<Vec<u8>> {
+    const EDGES: [u32; 8] = [0, 1, 2, 1_000, 1 << 20, i32::MAX as u32, 1 << 31, u32::MAX];
+    let conn = pair.ends[side].conn(pair.apps[side].conn?)?;
+    let (tuple, board, wire) = (conn.tuple(), conn.board(), &protocol(SPECS[0]).wire);
+    let mut any = |of: &[u32]| of[rng.below(of.len() as u64) as usize];
+    let mut head = Head::default();
+    (head.sport, head.dport) = (tuple.remote.port(), tuple.local.port());
+    head.conn_id = board.site.conn_id;
+    let near = |at: Seq, by: u32| at.plus(by);
+    head.seq = near(board.rx.nxt, any(&EDGES));
+    head.ack = Some(match any(&[0, 1, 2]) {
+        0 => board.tx.una,
+        1 => board.tx.max,
+        _ => near(board.tx.una, any(&EDGES)),
+    });
+    head.flags = [Flags(0), Flags(0), Flags::FIN, Flags::SYN][any(&[0, 1, 2, 3]) as usize];
+    head.window = any(&EDGES);
+    (head.ts, head.ts_echo) = (Some(any(&EDGES)), any(&EDGES));
+    let feedback = any(&[0, 1, 1]);
+    let mut set = |word: &str, value: u32| {
+        let place = wire.place(word).expect("a word");
+        head.set(place.word, value.min(place.most()));
+    };
+    set("feedback", feedback);
+    for word in ["quick", "more", "request", "idle", "adapt"] {
+        set(word, any(&[0, 1]));
+    }
+    for word in ["delay", "ds", "hold", "hops", "fb_seq"] {
+        set(word, any(&EDGES));
+    }
+    let holes = any(&[0, 1, 3, 20]) * feedback;
+    for _ in 0..holes {
+        let start = near(board.tx.una, any(&EDGES));
+        head.push_range((start, near(start, any(&EDGES))));
+    }
+    let mut bytes = vec![0; 300];
+    let n = wire.emit(&head, &mut bytes);
+    bytes.truncate(n);
+    let ip = between(tuple.remote, tuple.local, tuple.proto);
+    wire.seal(&ip.pseudo(), &mut bytes);
+    Some(bytes)
+}
+
+/// Whatever a peer says hurts its own connection at the most.
+#[test]
+fn a_peer_that_lies_stops_nothing_else() {
+    for spec in [SPECS[0], SPECS[2], "atp,rtx_guard=off,route_restart=on"] {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let (mut pair, _) = pair(spec, (200_000, 100_000), |_, _| Fate::Deliver);
+            pair.connect(&protocol(spec));
+            let mut told = 0;
+            for _ in 0..300 {
+                let limit = pair.now + Span::MICRO * rng.below(200_000);
+                run_until(&mut pair, limit);
+                let side = rng.below(2) as usize;
+                let Some(bytes) = lie(&pair, side, &mut rng) else {
+                    continue;
+                };
+                told += 1;
+                let tuple = pair.conn(side).tuple();
+                let ip = between(tuple.remote, tuple.local, tuple.proto);
+                pair.ends[side].handle_packet(pair.now, &ip, &bytes);
+                pair.pump(side);
+                let (tx, rate) = (&pair.conn(side).board().tx, &pair.conn(side).board().rate);
+                assert!(tx.una.upto(tx.nxt) && tx.nxt.upto(tx.max), "{spec} {seed}");
+                let gap = rate.gap.unwrap_or(Span::MILLI);
+                assert!(
+                    gap >= Span::MICRO * 100 && gap <= Span::SECOND,
+                    "{spec} {seed}"
+                );
+            }
+            assert!(told > 3, "{spec} {seed}: {told}");
+            assert!(pair.ends[1].conns().count() <= 1, "{spec} {seed}");
+        }
+    }
+}
+
+/// SYNs with sources of their own invention are no connections: none is accepted, and no more are
+/// kept than the backlog has room for.
+#[test]
+fn a_flood_of_syns_is_no_flood_of_connections() {
+    let spec = SPECS[0];
+    let (mut pair, _) = pair(spec, (1_000, 0), |_, _| Fate::Deliver);
+    pair.connect(&protocol(spec));
+    let wire = &protocol(spec).wire;
+    let tuple = pair.conn(0).tuple();
+    let before = pair.ends[1].conns().count();
+    for n in 0..5_000u32 {
+        let mut head = Head::default();
+        (head.sport, head.dport) = (1_024 + n as u16, tuple.remote.port());
+        (head.conn_id, head.seq, head.ts) = (n + 1, Seq(n), Some(n));
+        head.flags = Flags::SYN;
+        let request = wire.place("request").expect("a word").word;
+        head.set(request, 1);
+        let mut bytes = vec![0; 300];
+        let len = wire.emit(&head, &mut bytes);
+        bytes.truncate(len);
+        let mut from = tuple.local;
+        from.set_port(1_024 + n as u16);
+        let ip = between(from, tuple.remote, tuple.proto);
+        wire.seal(&ip.pseudo(), &mut bytes);
+        pair.ends[1].handle_packet(pair.now, &ip, &bytes);
+        pair.pump(1);
+    }
+    let kept = pair.ends[1].conns().count() - before;
+    assert!((1..=256).contains(&kept), "{kept}");
+    run(&mut pair, spec, 60);
+    assert_eq!(pair.apps[1].read.len(), 1_000, "who means it is served");
+}
+
+/// Who opened has nothing to say, and what confirms the answer is lost: the answer goes again.
+#[test]
+fn a_server_that_speaks_first_is_heard_although_the_confirmation_was_lost() {
+    for spec in SPECS {
+        let mut count = 0;
+        let (mut pair, seen) = pair(spec, (0, 100_000), move |_, l| {
+            count += u32::from(l.from == 0);
+            if l.from == 0 && (2..4).contains(&count) {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+        pair.apps[0].close_after = false;
+        run(&mut pair, spec, 30);
+        assert_eq!(pair.apps[0].read.len(), 100_000, "{spec}");
+        let answers = |l: &&Left| l.from == 1 && l.head.flags.has(Flags::SYN);
+        assert_eq!(seen.borrow().iter().filter(answers).count(), 3, "{spec}");
+    }
 }

@@ -3,8 +3,8 @@
 mod tcp_common;
 
 use tcp_common::*;
-use wifu_testkit::pair::{Fate, Pair};
-use wifu_wire::{Flags, Seq, Span};
+use wifu_testkit::pair::{Fate, Pair, pattern};
+use wifu_wire::{Flags, Seq, Span, SynOptions};
 
 const MODELS: [&str; 2] = ["tcp-linux", "tcp-linux-reno"];
 
@@ -455,4 +455,37 @@ fn without_reports_the_next_hole_waits_for_room() {
         pair.conn(0).board().tx.timeouts
     };
     assert_eq!((timeouts(""), timeouts(",prr=off")), (1, 0));
+}
+
+/// tcp_dsack_seen: a report that more came twice than a window holds, or than ever went again, opens
+/// no window.
+#[test]
+fn who_says_that_too_much_came_twice_is_not_believed() {
+    let spec = "tcp-linux-reno,profile=linux,timestamps=off";
+    let (mut pair, syn) = dialled(spec);
+    let mut said = answer(&syn, 1000);
+    said.options.sack_ok = true;
+    pair.inject(1, &said);
+    pair.apps[0].to_write = pattern(60_000, 1);
+    run_for(&mut pair, ms(5));
+    let una = syn.seq.plus(1);
+    let segments = |pair: &Pair| pair.conn(0).board().win.cwnd / 1000;
+    assert_eq!(segments(&pair), 10);
+    (said.seq, said.flags, said.options) = (Seq(1001), Flags(0), SynOptions::default());
+    let mut answered = |pair: &mut Pair, acked: u32, twice: u32| {
+        let ack = una.plus(acked * 1000);
+        (said.ack, said.ranges) = (Some(ack), vec![(ack.minus(twice), ack)]);
+        pair.inject(1, &said);
+        run_for(pair, ms(1));
+    };
+    answered(&mut pair, 2, 1 << 30);
+    assert_eq!(
+        (segments(&pair), probe(&pair, 0, "dsacks")),
+        (12, Some(0.0))
+    );
+    answered(&mut pair, 4, 1000);
+    assert_eq!(
+        (segments(&pair), probe(&pair, 0, "dsacks")),
+        (14, Some(1.0))
+    );
 }

@@ -211,6 +211,13 @@ impl Timed {
         self.count(before, cx);
     }
 
+    /// The peer takes its reports back: see [`Rack::renege`].
+    pub fn renege(&mut self, cx: &mut Cx<'_>) {
+        let before = self.rack.total();
+        self.rack.renege();
+        self.count(before, cx);
+    }
+
     /// What is taken for lost since `before` is told.
     fn count(&self, before: u64, cx: &mut Cx<'_>) {
         let more = self.rack.total() - before;

@@ -96,6 +96,10 @@ const MOST: usize = wifu_wire::atp::HOLES;
 /// The receiver reports so long without data, at the least (Behaviour 8.2).
 const IDLE: Span = Span(3_000_000_000);
 
+/// Who was silent for so long sends nothing any more, and holes are reported to nobody (Behaviour
+/// 8.5). Should he ask, it begins anew.
+const GONE: Span = Span(60_000_000_000);
+
 /// Of the old average of what the reader takes (Behaviour 8.4).
 const READER: f64 = 0.75;
 
@@ -354,7 +358,8 @@ impl Component for Epochs {
         // "SACK_MORE := now - last_data_time >= E/2 (and FIN not yet received in order)"
         self.more = cx.now - self.latest.data_at >= epoch::of(&cx.board) / 2 && !cx.board.rx.fin;
         let silent = cx.now - self.latest.at;
-        if silent < epoch::idle(epoch::of(&cx.board), IDLE) || !cx.store.ranges().is_empty() {
+        let lacks = !cx.store.ranges().is_empty() && silent < GONE;
+        if lacks || silent < epoch::idle(epoch::of(&cx.board), IDLE) {
             cx.out.arm_after(TICK, epoch::of(&cx.board));
         }
     }

@@ -130,6 +130,12 @@ impl Admission for ByIdentifier {
         }
     }
 
+    /// A SYN alone may have any address as its source. The opener confirms the answer therefore,
+    /// which spec.md does not have: else a flood of SYNs would be a flood of connections.
+    fn proves(&self, head: &Head) -> bool {
+        !first(head)
+    }
+
     fn keeps(&self) -> Kept {
         Kept {
             openers: 4_096,
@@ -304,6 +310,7 @@ impl QuickStart {
         }
         self.latest = Some(fb_seq as u8);
         self.open(head, true, cx);
+        self.owes.confirm = true;
         Admit::Pass
     }
 
@@ -313,6 +320,8 @@ impl QuickStart {
     fn on_feedback(&mut self, head: &Head, cx: &mut Cx<'_>) -> Admit {
         let [_, _, quick, fb_seq] = self.words.map(|w| head.get(w));
         let number = fb_seq as u8;
+        // The answer to our SYN once more: that it came was lost.
+        self.owes.confirm |= head.flags.has(Flags::SYN);
         let newer = |l: u8| (number.wrapping_sub(l) as i8) > 0;
         let newer = self.latest.is_none_or(newer);
         // So many may have been lost that the number looks old: an answer to what is asked counts.
@@ -460,10 +469,13 @@ impl Component for QuickStart {
             self.open(head, false, cx);
             (self.owes.answer, self.half_open) = (true, true);
             cx.out.arm_after(LINGER, HALF_OPEN);
+            cx.out.arm_after(AGAIN, Span::SECOND);
             return Admit::Pass;
         }
         if !opens && core::mem::take(&mut self.half_open) {
             cx.out.disarm(LINGER);
+            cx.out.disarm(AGAIN);
+            self.asked = 0;
         }
         if feedback {
             return self.on_feedback(head, cx);
@@ -507,6 +519,14 @@ impl Component for QuickStart {
     fn on_timer(&mut self, timer: u8, cx: &mut Cx<'_>) {
         match (timer, self.probing) {
             (LINGER, _) => self.end(self.half_open.then_some(Fault::TimedOut), cx),
+            // The answer, until the peer shows that it hears us: as often as a SYN goes.
+            (AGAIN, _) if self.half_open => {
+                self.asked += 1;
+                if self.asked < self.tries {
+                    self.owes.answer = true;
+                    cx.out.arm_after(AGAIN, self.patience());
+                }
+            }
             (AGAIN, _) => self.owes.end = self.last_word.is_some(),
             (_, None) if cx.board.conn.state == State::SynSent && self.asked < self.tries => {
                 self.owes.syn = true;

@@ -205,7 +205,9 @@ impl Selective {
         let was = self.holes.in_recovery;
         let passed = self.holes.pass(ack, advance.space, before, &cx.board);
         if let Some(timed) = &mut self.timed {
-            passed.reneged.then(|| timed.rack.renege());
+            if passed.reneged {
+                timed.renege(cx);
+            }
             passed.ended.then(|| timed.rack.recovered());
         }
         self.rescue = None;
@@ -308,13 +310,14 @@ impl Component for Selective {
         let (before, edge) = (self.holes.delivered(&cx.board), self.holes.lost_edge);
         let known = self.known(&cx.board);
         let fresh = self.holes.note(seg, &cx.board);
-        let twice = Holes::reports(&cx.board) && seg.head.came_twice(ack);
+        let mut twice = Holes::reports(&cx.board) && seg.head.came_twice(ack);
         self.spare = 0;
         if twice {
-            self.count_twice(seg.head.ranges()[0], &cx.board);
-        }
-        if let (true, Some(s)) = (twice, &mut self.spurious) {
-            s.twice(seg.head.ranges()[0].1, 1);
+            let segments = self.count_twice(seg.head.ranges()[0], &cx.board);
+            twice = segments > 0;
+            if let Some(s) = &mut self.spurious {
+                s.twice(seg.head.ranges()[0].1, segments);
+            }
         }
         let advances = ack.after(cx.board.tx.una) && ack.upto(cx.board.tx.max);
         let mut advance = None;

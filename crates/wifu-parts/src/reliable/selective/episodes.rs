@@ -83,25 +83,32 @@ impl Selective {
         }
     }
 
-    /// What came twice was delivered twice, unless more came twice than ever went again (Linux,
-    /// tcp_dsack_seen).
-    pub(super) fn count_twice(&mut self, (start, end): (Seq, Seq), board: &Board) {
-        let mss = board.conn.mss.max(1);
-        let segments = if self.linux && end.after(start) {
-            end.since(start).div_ceil(mss)
-        } else {
-            1
-        };
-        self.dsacks = self.dsacks.saturating_add(segments);
-        if self.linux && self.dsacks <= board.tx.retransmits {
-            self.spare = segments.saturating_mul(mss);
+    /// The segments that came twice, by what an acknowledgement reports first; none where Linux is
+    /// followed and the report says more than can be (tcp_dsack_seen): it is longer than a window, or
+    /// with it more came twice than ever went again. What came twice was delivered twice.
+    pub(super) fn count_twice(&mut self, (start, end): (Seq, Seq), board: &Board) -> u32 {
+        if !self.linux {
+            self.dsacks = self.dsacks.saturating_add(1);
+            return 1;
         }
+        let octets = end.beyond(start);
+        if octets == 0 || octets > board.peer.window.max(board.tx.max.since(board.tx.una)) {
+            return 0;
+        }
+        let mss = board.conn.mss.max(1);
+        let segments = octets.div_ceil(mss);
+        self.dsacks = self.dsacks.saturating_add(segments);
+        if self.dsacks > board.tx.retransmits {
+            return 0;
+        }
+        self.spare = segments.saturating_mul(mss);
+        segments
     }
 
     /// Retransmissions on their way, in segments; counted where Linux is followed.
     pub(super) fn on_their_way(&self, board: &Board) -> u32 {
         let rack = self.rack(board).filter(|_| self.linux);
-        rack.map_or(0, |r| r.flying_again() / board.conn.mss.max(1))
+        rack.map_or(0, |r| r.flying_again().div_ceil(board.conn.mss.max(1)))
     }
 
     /// Something outstanding counts as lost.
