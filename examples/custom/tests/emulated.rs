@@ -404,7 +404,9 @@ fn a_part_reads_the_signal_of_frames_for_its_own_host() {
     let watched = watched.display();
     let lines = run.peer(4, "paced", sends)
         + &run.peer(1, "paced", sends)
-        + &format!("n1 timeout 2 {CUSTOM} ss --watch --json --interval 0.1 >{watched} 2>&1\n")
+        + &format!(
+            "n1 timeout 2 {CUSTOM} ss --watch --json --interval 0.1 >{watched} 2>&1; [ $? = 124 ]\n"
+        )
         + &run.waits();
     run.emulate(ROW, "paced", &lines);
     let text = std::fs::read_to_string(run.dir.join("watched")).expect("a file");
