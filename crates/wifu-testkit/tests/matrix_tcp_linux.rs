@@ -457,8 +457,8 @@ fn without_reports_the_next_hole_waits_for_room() {
     assert_eq!((timeouts(""), timeouts(",prr=off")), (1, 0));
 }
 
-/// tcp_dsack_seen: a report that more came twice than a window holds, or than ever went again, opens
-/// no window.
+/// tcp_dsack_seen: a report that more came twice than a window holds, or than ever went again,
+/// opens no window.
 #[test]
 fn who_says_that_too_much_came_twice_is_not_believed() {
     let spec = "tcp-linux-reno,profile=linux,timestamps=off";

@@ -280,8 +280,8 @@ impl Reassemble {
     }
 
     /// Octets from `nxt` to the right edge that may be advertised: it moves in steps worth a
-    /// segment (RFC 9293 3.8.6.2.2), never back, and no further than the format's field can say by its
-    /// unit, or by the scale that was agreed.
+    /// segment (RFC 9293 3.8.6.2.2), never back, and no further than the format's field can say by
+    /// its unit, or by the scale that was agreed.
     fn publish(&mut self, cx: &mut Cx<'_>) {
         let nxt = cx.board.rx.nxt;
         let most = cx.board.site.window_most() << cx.board.conn.rcv_shift;

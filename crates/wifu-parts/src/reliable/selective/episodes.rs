@@ -84,8 +84,8 @@ impl Selective {
     }
 
     /// The segments that came twice, by what an acknowledgement reports first; none where Linux is
-    /// followed and the report says more than can be (tcp_dsack_seen): it is longer than a window, or
-    /// with it more came twice than ever went again. What came twice was delivered twice.
+    /// followed and the report says more than can be (tcp_dsack_seen): it is longer than a window,
+    /// or with it more came twice than ever went again. What came twice was delivered twice.
     pub(super) fn count_twice(&mut self, (start, end): (Seq, Seq), board: &Board) -> u32 {
         if !self.linux {
             self.dsacks = self.dsacks.saturating_add(1);
