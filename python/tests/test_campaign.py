@@ -1,8 +1,12 @@
+import concurrent.futures
 import gzip
 import json
+import signal
+import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -112,6 +116,45 @@ def test_the_order_of_execution_changes_no_result(tmp_path: Path) -> None:
             for w in ("1", "4")
         )
         assert one["outcome"] == four["outcome"]
+
+
+def test_an_interrupt_anywhere_in_what_waits_for_runs_ends_the_campaign(tmp_path: Path) -> None:
+    """It comes before each line of the library's code in turn, which has locks of its own."""
+    chosen = plan("hops=1", "protocol=tcp-reno", "runs=2")
+    library = {concurrent.futures._base.__file__}
+
+    def hung(number: int, frame: Any) -> None:
+        raise AssertionError(f"hangs after an interrupt before line {at} of the library's")
+
+    def interrupted(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename not in library or frame.f_code.co_name in ("shutdown", "wait"):
+            return None
+        lines += event == "line"
+        if event == "line" and lines == at:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return interrupted
+
+    before = signal.signal(signal.SIGALRM, hung)
+    states = []
+    try:
+        for at in range(1, 200):
+            lines = 0
+            campaign = Campaign(chosen, Store(tmp_path / str(at)), fake, workers=2)
+            signal.alarm(10)
+            sys.settrace(interrupted)
+            states.append(campaign.start().state)
+            sys.settrace(None)
+            if lines < at:
+                break
+    finally:
+        sys.settrace(None)
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    print(len(states), "lines")
+    assert len(states) > 15
+    assert states == ["interrupted"] * (len(states) - 1) + ["complete"]
 
 
 def test_an_interrupted_campaign_resumes_without_loss(tmp_path: Path) -> None:

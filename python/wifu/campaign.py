@@ -12,9 +12,10 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 import numpy as np
@@ -398,18 +399,21 @@ class Campaign:
         waiting = [t for t in tasks if (t[0].name, t[1]) not in self._records]
         waiting.reverse()
         running: set[Future[Any]] = set()
+        # Not `concurrent.futures.wait`: an interrupt within it leaves futures locked for ever.
+        done: SimpleQueue[Future[Any]] = SimpleQueue()
         try:
             while waiting or running:
                 while waiting and len(running) < self.workers:
-                    running.add(self._submit(*waiting.pop()))
-                for future in wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done:
-                    running.discard(future)
-                    self._take(future)
+                    running.add(future := self._submit(*waiting.pop()))
+                    future.add_done_callback(done.put)
+                future = done.get()
+                running.discard(future)
+                self._take(future)
         except BaseException:
             with deaf() if self.real else nullcontext():
                 # What is made for a run in real time is removed by the thread that made it.
                 getattr(self.runner, "cancel", lambda: None)()
-                for future in wait(running).done:
+                for future in running:
                     if not future.cancelled() and future.exception() is None:
                         self._keep(*future.result())
             raise
