@@ -122,6 +122,7 @@ def test_an_interrupt_anywhere_in_what_waits_for_runs_ends_the_campaign(tmp_path
     """It comes before each line of the library's code in turn, which has locks of its own."""
     chosen = plan("hops=1", "protocol=tcp-reno", "runs=2")
     library = {concurrent.futures._base.__file__}
+    lines = at = 0
 
     def hung(number: int, frame: Any) -> None:
         raise AssertionError(f"hangs after an interrupt before line {at} of the library's")
