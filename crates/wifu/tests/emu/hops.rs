@@ -93,8 +93,8 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
     assert_eq!(relay["packets"]["route"], 0);
 }
 
-/// Between kernels the shim goes in and comes out in the ends' daemons and is raised in all of them,
-/// in both directions; what it brings back sets the interval.
+/// Between kernels the shim goes in and comes out in the ends' daemons and is raised in all of
+/// them, in both directions; what it brings back sets the interval.
 #[test]
 fn the_delay_of_the_slowest_host_comes_back_in_tp_alphas_shim() {
     let Some((_alone, dir)) = hosts("tpa") else {
