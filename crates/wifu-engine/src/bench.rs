@@ -12,7 +12,7 @@ use crate::params::{Params, Value, values};
 use crate::permit::{Kind, Permit, Want};
 use crate::signal::{ExtId, Sent, Signal};
 use crate::store::{StoreKind, StorePlan};
-use wifu_wire::{FrameFacts, Head, Note, Rng, Span, Time, Word};
+use wifu_wire::{FrameFacts, Head, Note, Notes, Rng, Span, Time, Word};
 
 /// One part with a board of its own, which the test fills in.
 pub struct Bench {
@@ -245,11 +245,13 @@ impl Bench {
         (payload, said)
     }
 
-    /// Another part's segment leaves: stamp it.
-    pub fn stamp(&mut self, kind: Kind, head: &mut Head) {
+    /// Another part's segment leaves: stamp it. Returns what its node is told besides; annotations
+    /// have their numbers by their places in the descriptor.
+    pub fn stamp(&mut self, kind: Kind, head: &mut Head) -> Notes {
         let mut aside = Aside::NONE;
         let mut out = Out::new(kind, head, &mut aside);
         self.call(|part, cx| part.stamp(&mut out, cx));
+        aside.notes
     }
 
     /// Change a parameter at run time.

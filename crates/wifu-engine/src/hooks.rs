@@ -45,7 +45,9 @@ impl Bench {
             "permit" => {
                 let _permit = self.permit(&Want::bare(Kind::New));
             }
-            _ => self.stamp(Kind::Ack, &mut Head::default()),
+            _ => {
+                let _notes = self.stamp(Kind::Ack, &mut Head::default());
+            }
         }
         !self.board.defaulted.take()
     }

@@ -325,10 +325,10 @@ impl Daemon {
     }
 }
 
-/// Protocol numbers of those of which this holds, each once.
+/// Protocol numbers of packets of those of which this holds, each once.
 fn numbers_of(served: &[Arc<Protocol>], holds: impl Fn(&Protocol) -> bool) -> Vec<u8> {
     let chosen = served.iter().filter(|p| holds(p));
-    let mut numbers: Vec<u8> = chosen.map(|p| p.ends.number).collect();
+    let mut numbers: Vec<u8> = chosen.flat_map(|p| p.numbers()).collect();
     numbers.sort_unstable();
     numbers.dedup();
     numbers
@@ -353,5 +353,19 @@ fn claim() -> io::Result<OwnedFd> {
             Err(io::Error::new(io::ErrorKind::AddrInUse, text))
         }
         Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_node::Registry;
+
+    #[test]
+    fn what_a_shim_hides_is_relayed_by_the_shims_number() {
+        let registry = Registry::new(wifu_parts::registry(), wifu_parts::library());
+        let served = ["tp-alpha", "atp"].map(|name| registry.resolve(name).unwrap());
+        assert_eq!(numbers_of(&served, |_| true), [208, 219, 253]);
+        assert_eq!(numbers_of(&served, |p| p.ends.lane.is_some()), [0; 0]);
     }
 }

@@ -22,6 +22,8 @@ pub struct Protocol {
     /// The nodes that serve it count themselves on its packets, by which its ends notice those that
     /// do not; nobody needs to if it has no hop half.
     pub counts_nodes: bool,
+    /// IP protocol numbers of the shims that its handlers insert: behind one its own is hidden.
+    pub shims: Vec<u8>,
 }
 
 impl Protocol {
@@ -32,7 +34,13 @@ impl Protocol {
             requires: Vec::new(),
             counts_nodes: ends.lane.is_some(),
             ends,
+            shims: Vec::new(),
         }
+    }
+
+    /// The IP protocol numbers that its packets may have on a link: its own, and those of shims.
+    pub fn numbers(&self) -> impl Iterator<Item = u8> {
+        core::iter::once(self.ends.number).chain(self.shims.iter().copied())
     }
 
     /// Whether nodes on the way have something to do for it.
@@ -297,6 +305,7 @@ impl Registry {
         let requires = handlers.requires(&self.kinds).map_err(|e| wrong(&e))?;
         let protocol = Protocol {
             counts_nodes: nodes_count(&ends, &found),
+            shims: found.iter().filter_map(|d| d.inserts?.number).collect(),
             ends,
             handlers,
             requires,

@@ -26,7 +26,8 @@ pub fn registry() -> Registry {
 /// The compositions and profiles that come with WiFu, as text.
 pub const PROTOCOLS: &str = concat!(
     include_str!("protocols/tcp.toml"),
-    include_str!("protocols/atp.toml")
+    include_str!("protocols/atp.toml"),
+    include_str!("protocols/tp-alpha.toml")
 );
 
 /// The compositions and profiles that come with WiFu.

@@ -47,6 +47,7 @@ parts! {
         ap11::AP11,
         learned::LEARNED,
         atp_rate::ATP_RATE,
+        tpa_rate::TPA_RATE,
     }
     /// When to acknowledge.
     ack {
@@ -58,5 +59,6 @@ parts! {
     watch {
         ttl_hops::TTL_HOPS,
         clamp::CLAMP,
+        delay_echo::DELAY_ECHO,
     }
 }

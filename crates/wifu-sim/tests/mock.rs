@@ -113,7 +113,7 @@ fn a_clean_path_is_used_fully_and_nothing_is_sent_twice() {
             "tcp-cwl" => 0.1,
             "tcp-ap05" | "tcp-ap05-delack" | "tcp-ap11" => 0.03,
             // Nobody stands between these ends who would say a delay: a packet every 20 ms.
-            "atp" | "atp-aggressive" | "atp-adaptive" => 0.05,
+            "atp" | "atp-aggressive" | "atp-adaptive" | "tp-alpha" => 0.05,
             _ => 0.95,
         };
         assert!((least..=1.0).contains(&share), "{name}: {share}");
@@ -278,7 +278,7 @@ fn every_way_to_open_and_close_ends_in_order() {
 fn a_reader_that_stalls_gets_everything_afterwards() {
     for (name, mut blueprint) in protocols() {
         let reader = App::receive().stall(10_000, Span::SECOND * 30);
-        if name.starts_with("atp") {
+        if name.starts_with("atp") || name == "tp-alpha" {
             // In that time a packet every 20 ms fills no larger buffers.
             blueprint = self::blueprint(&format!("{name},rcv_wnd=65535,snd_buf=131071"));
         }

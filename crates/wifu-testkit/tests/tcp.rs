@@ -5,7 +5,7 @@ use wifu_engine::{ConnId, State};
 use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
-const PROTOCOLS: [&str; 20] = [
+const PROTOCOLS: [&str; 21] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -26,6 +26,7 @@ const PROTOCOLS: [&str; 20] = [
     "tcp-ap05-delack",
     "tcp-ap11",
     "ap-next",
+    "tp-alpha,ds_first=2ms",
 ];
 
 fn secs(s: u64) -> Time {

@@ -6,7 +6,7 @@ use wifu_testkit::lean::Lean;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const PROTOCOLS: [&str; 18] = [
+const PROTOCOLS: [&str; 19] = [
     "tcp-tahoe",
     "tcp-reno",
     "tcp-newreno",
@@ -24,6 +24,7 @@ const PROTOCOLS: [&str; 18] = [
     "ap-next",
     "atp,ds_first=2ms",
     "atp-adaptive,ds_first=2ms",
+    "tp-alpha,ds_first=2ms",
     "tcp-sack,rcv_wnd=65535,dsack=on,prr=on,rack=on",
 ];
 

@@ -135,7 +135,7 @@ impl Hop {
         node.heed(heeds(registry));
         let heard = |f: fn(&Blueprint) -> bool| served.iter().any(|p| f(&p.ends));
         node.listen(heard(Blueprint::overhears), heard(|b| b.hears("status")));
-        let numbers: Vec<u8> = served.iter().map(|p| p.ends.number).collect();
+        let numbers: Vec<u8> = served.iter().flat_map(|p| p.numbers()).collect();
         let (air, ears) = sources.listen(numbers)?;
         Ok(Hop {
             node,

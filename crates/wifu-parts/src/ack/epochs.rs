@@ -12,7 +12,7 @@
 use wifu_engine::board::Board;
 use wifu_engine::component::Cx;
 use wifu_engine::descriptor::FEEDBACK;
-use wifu_engine::kit::{Ewma, epoch};
+use wifu_engine::kit::{Ewma, Reader, epoch};
 use wifu_engine::signal::Arrived;
 use wifu_engine::{
     Admit, Component, Descriptor, Facts, FieldUse, Kind, Out, ParamSpec, Params, Role, Segment,
@@ -100,9 +100,6 @@ const IDLE: Span = Span(3_000_000_000);
 /// 8.5). Should he ask, it begins anew.
 const GONE: Span = Span(60_000_000_000);
 
-/// Of the old average of what the reader takes (Behaviour 8.4).
-const READER: f64 = 0.75;
-
 const TICK: u8 = 0;
 
 /// Words by their place in [`EPOCHS`].
@@ -161,10 +158,7 @@ struct Epochs {
     due: bool,
     quick: bool,
     more: bool,
-    /// Microseconds per full segment, while the buffer is more than half full.
-    reader: Ewma,
-    /// Since when, and where, its reading is timed.
-    drain: Option<(Time, Seq)>,
+    reader: Reader,
     early: u64,
     holes: u64,
 }
@@ -198,8 +192,7 @@ impl Epochs {
             due: false,
             quick: false,
             more: false,
-            reader: Ewma::new(READER),
-            drain: None,
+            reader: Reader::default(),
             early: 0,
             holes: 0,
         }
@@ -260,43 +253,10 @@ impl Epochs {
         runs.missing >= self.drops || runs.slower >= self.run || runs.faster >= self.run
     }
 
-    /// The reader took what it took.
-    //= spec#8.4
-    // "app_delay: if the receive buffer is more than half full: EWMA(0.75) of time per MSS drained
-    // by the application, else 0"
-    fn on_read(&mut self, cx: &Cx<'_>) {
-        let board = &cx.board;
-        if !Self::is_full(board) {
-            (self.drain, _) = (None, self.reader.clear());
-            return;
-        }
-        let (at, mss) = (Self::read_to(board), board.conn.mss.max(1));
-        let (since, from) = *self.drain.get_or_insert((cx.now, at));
-        let taken = at.beyond(from);
-        if taken >= mss {
-            let us = (cx.now - since).0 as f64 / 1e3;
-            self.reader.add(us * f64::from(mss) / f64::from(taken));
-            self.drain = Some((cx.now, at));
-        }
-    }
-
-    fn is_full(board: &Board) -> bool {
-        board.app.unread > board.site.rcv_buf / 2
-    }
-
-    fn read_to(board: &Board) -> Seq {
-        let rx = &board.rx;
-        rx.nxt.minus(u32::from(rx.fin)).minus(board.app.unread)
-    }
-
     /// What is fed back, microseconds: the slower one of the network and the reader.
     fn delay(&self, board: &Board) -> u32 {
-        let reader = if Self::is_full(board) {
-            self.reader.value().unwrap_or(0.0)
-        } else {
-            0.0
-        };
-        self.average.value().unwrap_or(0.0).max(reader).round() as u32
+        let path = self.average.value().unwrap_or(0.0);
+        path.max(self.reader.us(board)).round() as u32
     }
 
     //= spec#8.1
@@ -337,9 +297,7 @@ impl Component for Epochs {
             Signal::Arrived(_) if self.latest.feedback => {}
             Signal::Arrived(a) => {
                 self.latest.data_at = cx.now;
-                if Self::is_full(&cx.board) && self.drain.is_none() {
-                    self.drain = Some((cx.now, Self::read_to(&cx.board)));
-                }
+                self.reader.arrived(&cx.board, cx.now);
                 let early = self.tells(a, cx.board.conn.mss);
                 self.early += u64::from(early);
                 self.due |= early || a.fin || cx.board.rx.fin;
@@ -347,7 +305,7 @@ impl Component for Epochs {
                     cx.out.arm_after(TICK, epoch::of(&cx.board));
                 }
             }
-            Signal::Read => self.on_read(cx),
+            Signal::Read => self.reader.read(&cx.board, cx.now),
             _ => {}
         }
     }

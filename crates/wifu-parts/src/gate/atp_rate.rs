@@ -11,13 +11,13 @@
 
 use wifu_engine::board::RateFacts;
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{Pace, epoch};
+use wifu_engine::kit::{DS_FIRST, Interval, KAPPA, PHI, epoch};
 use wifu_engine::signal::ExtId;
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, FieldUse, Limit, Out, ParamSpec, Params, Permit,
     Role, Segment, Signal, Want, WordSpec,
 };
-use wifu_wire::{Class, HeadField, Rate, Span, Time, Word};
+use wifu_wire::{Class, HeadField, Span, Time, Word};
 
 /// See the module.
 pub static ATP_RATE: Descriptor = Descriptor {
@@ -27,33 +27,15 @@ pub static ATP_RATE: Descriptor = Descriptor {
           asks anew at the third time.",
     cites: &["ATP thesis 3.1", "ATP thesis 3.2", "Behaviour 8.3"],
     params: &[
-        ParamSpec::real(
-            "phi",
-            1.1,
-            1.0,
-            2.0,
-            "So many times faster the path must be before the rate rises.",
-        ),
-        ParamSpec::real(
-            "kappa",
-            0.2,
-            0.0,
-            1.0,
-            "Share of the difference between the path's rate and ours by which ours rises.",
-        ),
+        PHI,
+        KAPPA,
         ParamSpec::flag(
             "adapt",
             false,
             "Adaptive: packets say D_s, by which the receiver tells when to report early; the \
              sender, and no node, multiplies the delay of an idle path (Behaviour D3).",
         ),
-        ParamSpec::span(
-            "ds_first",
-            Span(20_000_000),
-            SHORTEST,
-            LONGEST,
-            "D_s while no node on the path says its delay (Behaviour 8.2).",
-        ),
+        DS_FIRST,
         ParamSpec::text(
             "miss_action",
             "halve",
@@ -104,10 +86,6 @@ pub static ATP_RATE: Descriptor = Descriptor {
     ..Descriptor::EMPTY
 };
 
-/// Bounds of D_s (Behaviour 8.2).
-const SHORTEST: Span = Span(100_000);
-const LONGEST: Span = Span(1_000_000_000);
-
 /// Misses, and feedbacks by another way, that make the sender ask.
 const MISSES: u32 = 3;
 
@@ -117,8 +95,6 @@ struct AtpRate {
     /// delay, idle, hops, feedback, quick, adapt, ds.
     words: [Word; 7],
     stalled: ExtId,
-    phi: f64,
-    kappa: f64,
     adapt: bool,
     halve: bool,
     slack: bool,
@@ -126,71 +102,50 @@ struct AtpRate {
     route_restart: bool,
     /// Hops of the path, and how many feedbacks in a row counted others.
     hops: (u32, u32),
-    /// D_init, microseconds.
-    first: f64,
-    /// D_s, microseconds.
-    ds: f64,
+    /// D_s and its clock.
+    interval: Interval,
     /// What was fed back last, microseconds.
     d: f64,
-    pace: Pace,
     /// The next answer says what D_s is.
     starting: bool,
     misses: u32,
     /// When data left last, or the rate was asked for.
     active: Time,
-    /// Raised, lowered, missed, starts.
-    counts: [u32; 4],
+    /// Feedbacks that stayed away.
+    missed: u32,
+    /// Answers to what was asked.
+    starts: u32,
 }
 
 impl AtpRate {
     fn new(p: &Params<'_>) -> AtpRate {
-        let first = p.span("ds_first").0 as f64 / 1e3;
-        let mut rate = AtpRate {
+        AtpRate {
             words: ["delay", "idle", "hops", "feedback", "quick", "adapt", "ds"].map(|w| p.word(w)),
             stalled: p.ext("stalled"),
-            phi: p.real("phi"),
-            kappa: p.real("kappa"),
             adapt: p.flag("adapt"),
             halve: p.text("miss_action") == "halve",
             slack: p.text("fb_slack") == "rtt",
             idle_ask: p.flag("idle_ask"),
             route_restart: p.flag("route_restart"),
             hops: (0, 0),
-            first,
-            ds: first,
+            interval: Interval::new(p),
             d: 0.0,
-            pace: Pace::default(),
             starting: true,
             misses: 0,
             active: Time::ZERO,
-            counts: [0; 4],
-        };
-        rate.set_interval(first);
-        rate
-    }
-
-    fn set_interval(&mut self, us: f64) {
-        self.ds = us.clamp(SHORTEST.0 as f64 / 1e3, LONGEST.0 as f64 / 1e3);
-        self.pace.set_gap(Span((self.ds * 1e3) as u64));
+            missed: 0,
+            starts: 0,
+        }
     }
 
     /// An answer to what was asked: the delay of the path is the interval.
     //= spec#8.3
     // "if ADAPT and IDLE: d := d*(3+0.5*(N_h-1)); if d==0: d := D_init"
     fn start(&mut self, us: f64, idle: bool, hops: u32) {
-        self.counts[3] += 1;
+        self.starts += 1;
         self.hops = (hops, 0);
         let eta = if self.adapt && idle { eta(hops) } else { 1.0 };
-        let ds = if us > 0.0 { us * eta } else { self.first };
-        self.set_interval(ds);
-    }
-
-    /// Ordinary feedback: the path's delay is `us`.
-    fn follow(&mut self, us: f64) {
-        let next = follow(self.ds, us, self.phi, self.kappa);
-        self.counts[0] += u32::from(next < self.ds);
-        self.counts[1] += u32::from(next > self.ds);
-        self.set_interval(next);
+        self.interval.start(us * eta);
     }
 
     /// Whether the path is another one, by its number of hops.
@@ -227,11 +182,8 @@ impl AtpRate {
     }
 
     fn publish(&self, cx: &mut Cx<'_>) {
-        let gap = self.pace.gap();
-        let bits = f64::from(cx.board.conn.mss) * 8e9 / gap.0.max(1) as f64;
-        cx.write(|r: &mut RateFacts| {
-            (r.rate, r.gap) = (Some(Rate(bits as u64)), Some(gap));
-        });
+        let mss = cx.board.conn.mss;
+        cx.write(|r: &mut RateFacts| self.interval.publish(mss, r));
     }
 }
 
@@ -239,21 +191,6 @@ impl AtpRate {
 //= spec#8.2
 fn eta(hops: u32) -> f64 {
     3.0 + 0.5 * f64::from(hops.saturating_sub(1))
-}
-
-/// The interval after a feedback of `d`; both are microseconds.
-//= spec#8.3
-// "if R > phi*S: S += kappa*(R-S)   elif R < S: S := R   else keep"
-fn follow(ds: f64, d: f64, phi: f64, kappa: f64) -> f64 {
-    if d <= 0.0 {
-        return ds;
-    }
-    let (r, s) = (1.0 / d, 1.0 / ds);
-    if ds > phi * d {
-        1.0 / (s + kappa * (r - s))
-    } else {
-        ds.max(d)
-    }
 }
 
 impl Component for AtpRate {
@@ -272,7 +209,7 @@ impl Component for AtpRate {
             }
             // Late, or the answer to a probe of the window.
             (true, false) => {}
-            (false, _) => self.follow(us),
+            (false, _) => self.interval.follow(us),
         }
         self.d = us;
         self.publish(cx);
@@ -291,7 +228,7 @@ impl Component for AtpRate {
     fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
         if let Signal::Sent(s) = signal {
             if s.kind.is_data() {
-                self.pace.sent(cx.now, s.late);
+                self.interval.sent(cx.now, s.late);
                 self.active = cx.now;
                 if !cx.out.armed(DEADLINE) {
                     let patience = self.patience(&cx.board) + cx.board.rtt.srtt;
@@ -319,12 +256,12 @@ impl Component for AtpRate {
             return;
         }
         self.misses += 1;
-        self.counts[2] += 1;
+        self.missed += 1;
         if self.misses == MISSES {
             return self.ask(cx);
         }
         if self.halve {
-            self.set_interval(self.ds * 2.0);
+            self.interval.set(self.interval.us() * 2.0);
             self.publish(cx);
         }
         let patience = self.patience(&cx.board);
@@ -334,7 +271,7 @@ impl Component for AtpRate {
     fn permit(&self, want: &Want, board: &Board, _now: Time) -> Permit {
         match want.kind.is_data() {
             false => Permit::OPEN,
-            true if board.conn.running => Permit::at(self.pace.due(), Limit::Pace),
+            true if board.conn.running => Permit::at(self.interval.due(), Limit::Pace),
             true => Permit::shut(Limit::State),
         }
     }
@@ -343,18 +280,18 @@ impl Component for AtpRate {
         let [_, _, _, feedback, _, adapt, ds] = self.words;
         if self.adapt && out.head.get(feedback) != 1 {
             out.head.set(adapt, 1);
-            out.head.set(ds, self.ds.round() as u32);
+            out.head.set(ds, self.interval.us().round() as u32);
         }
     }
 
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
-        let [raised, lowered, missed, starts] = self.counts.map(f64::from);
-        probe("ds_us", self.ds);
+        let [raised, lowered] = self.interval.moved().map(f64::from);
+        probe("ds_us", self.interval.us());
         probe("d_us", self.d);
         probe("raised", raised);
         probe("lowered", lowered);
-        probe("missed", missed);
-        probe("starts", starts);
+        probe("missed", f64::from(self.missed));
+        probe("starts", f64::from(self.starts));
     }
 }
 
@@ -364,45 +301,6 @@ mod tests {
     use wifu_engine::signal::Sent;
     use wifu_engine::{Bench, Kind, Reason};
     use wifu_wire::{Head, Seq};
-
-    fn near(a: f64, b: f64) -> bool {
-        (a - b).abs() < 5e-4
-    }
-
-    //= spec#17
-    // ATP rate rule, kappa 0.2 and 0.5
-    #[test]
-    fn the_test_vectors_of_the_rate_rule() {
-        let vectors = [
-            (2044.0, 2044.0),
-            (1900.0, 2000.0),
-            (1819.0, 2000.0),
-            (1818.0, 1960.742),
-            (1000.0, 1666.667),
-            (60_000.0, 60_000.0),
-        ];
-        for (d, ds) in vectors {
-            let next = follow(2000.0, d, 1.1, 0.2);
-            assert!(near(next, ds), "{d}: {next}");
-        }
-        assert!(near(follow(2000.0, 1000.0, 1.1, 0.5), 1333.333));
-        assert_eq!(follow(2000.0, 0.0, 1.1, 0.2), 2000.0, "no node collects");
-    }
-
-    //= spec#17
-    // recovery
-    #[test]
-    fn the_test_vectors_of_the_recovery() {
-        assert!(near(follow(60_000.0, 2000.0, 1.1, 0.2), 8_823.529));
-        let steps = |kappa: f64| {
-            let (mut ds, mut rises) = (60_000.0, 0);
-            while ds > 1.1 * 2000.0 {
-                (ds, rises) = (follow(ds, 2000.0, 1.1, kappa), rises + 1);
-            }
-            rises
-        };
-        assert_eq!((steps(0.2), steps(0.5)), (11, 4));
-    }
 
     //= spec#17
     // adaptive eta

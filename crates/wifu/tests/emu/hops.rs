@@ -93,6 +93,60 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
     assert_eq!(relay["packets"]["route"], 0);
 }
 
+/// Between kernels the shim goes in and comes out in the ends' daemons and is raised in all of
+/// them, in both directions; what it brings back sets the interval.
+#[test]
+fn the_delay_of_the_slowest_host_comes_back_in_tp_alphas_shim() {
+    let Some((_alone, dir)) = hosts("tpa") else {
+        return;
+    };
+    let peer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/emu/peer.py");
+    let over = format!("{WIFU} exec -p tp-alpha -- python3 {peer}");
+    let said = dir.0.join("said");
+    let said = said.display();
+    let lines = format!(
+        "n4 {over} serve 10.0.0.4 7000 >{said}.server & echo $! >{said}.pid; \
+            until grep -q listening {said}.server; do sleep 0.05; done\n\
+         n1 {over} send 10.0.0.4 7000 1000000 60 >{said}.client &\n\
+         n1 for i in $(seq 60); do test -s {said}.client && break; \
+            timeout 1 {WIFU} ss --watch --json --interval 0.05; done >{said}.watch 2>&1\n\
+         n4 kill $(cat {said}.pid)\n"
+    );
+    let label = format!("t-tpa-{}", std::process::id());
+    let mut emu = Command::new(WIFU);
+    emu.args(["emu", "--share", "--name", &label, "--json"]);
+    emu.args(["--topo", "linear,4,rate=24M", "--serve", "tp-alpha"]);
+    let emu = emu.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut emu = emu.spawn().expect("wifu emu");
+    let mut stdin = emu.stdin.take().expect("piped");
+    stdin.write_all(lines.as_bytes()).expect("lines");
+    drop(stdin);
+    let output = emu.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let read = |name: &str| std::fs::read_to_string(dir.0.join(name)).expect(name);
+    assert_eq!(read("said.client").trim(), "exact");
+    for name in ["n1", "n2", "n3", "n4"] {
+        let daemon = &all["wifu"]["daemons"][name];
+        let shim = &daemon["handlers"][0];
+        println!("{name}: {shim}");
+        assert_eq!(shim["name"], "tpa-shim");
+        // 697 segments each way.
+        assert!(shim["changed"].as_u64() > Some(1_394), "{name}: {shim}");
+        assert_eq!(daemon["packets"]["route"], 0, "{name}");
+    }
+    let values = |name: &str| -> Vec<f64> {
+        let lines = read("said.watch");
+        let lines = lines.lines().flat_map(serde_json::from_str::<Value>);
+        lines.filter_map(|l| l["values"][name].as_f64()).collect()
+    };
+    let (ds, d) = (values("tpa-rate.ds_us"), values("tpa-rate.d_us"));
+    println!("{ds:?} {d:?}");
+    // A frame at 24 Mb/s takes half a millisecond, and no node here says less on data.
+    assert!(d.iter().any(|us| *us > 300.0), "{d:?}");
+    assert!(ds.iter().any(|us| *us < 20_000.0), "{ds:?}");
+}
+
 /// What packets cost a stack in Python, in the daemons: both ends count it, the relay does not.
 #[test]
 fn daemons_take_the_time_of_a_stack_in_python() {
