@@ -1,10 +1,13 @@
 //! ATP over simulated radios: every node collects its delay, the rate follows what comes back,
 //! holes are repaired, and after silence the way is asked for anew.
 
-use wifu_node::Registry;
+use wifu_core::{Chain, Ground, Verbs};
+use wifu_engine::Fact;
+use wifu_node::{Catalog, Registry};
 use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::{Outcome, Series};
 use wifu_sim::scenario::Scenario;
+use wifu_wire::{Rng, Time};
 
 const SERIES: [&str; 12] = [
     "atp-rate.ds_us",
@@ -32,8 +35,7 @@ fn run(protocol: &str, hops: u32, flow: &str, more: &str) -> Outcome {
          start = \"1s\"\n{flow}\n"
     );
     let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let registry = Registry::new(wifu_parts::registry(), wifu_parts::library());
-    let mut simulation = Simulation::new(&scenario, &registry).unwrap_or_else(|e| panic!("{e}"));
+    let mut simulation = Simulation::new(&scenario, &registry()).unwrap_or_else(|e| panic!("{e}"));
     simulation.run();
     simulation.outcome()
 }
@@ -66,6 +68,31 @@ fn at(series: &Series, time: f64) -> f64 {
     series[i.saturating_sub(1)].1
 }
 
+/// How often feedback moved the interval from then on, each time as the rule says.
+#[track_caller]
+fn moves(d: &Series, ds: &Series, from: f64) -> usize {
+    let mut moved = 0;
+    for pair in ds
+        .windows(2)
+        .filter(|p| p[0].1 != 20_000.0 && p[0].0 >= from)
+    {
+        let [before, after, d] = [pair[0].1, pair[1].1, at(d, pair[1].0)];
+        // Feedback that stayed away halves the rate.
+        if before == after || after == 2.0 * before {
+            continue;
+        }
+        moved += 1;
+        let expected = if before > 1.1 * d {
+            let (s, r) = (1.0 / before, 1.0 / d);
+            1.0 / (s + 0.2 * (r - s))
+        } else {
+            d
+        };
+        assert!((after - expected).abs() < 1.0, "{before} to {after} by {d}");
+    }
+    moved
+}
+
 #[test]
 fn each_node_collects_and_the_rate_follows_what_comes_back() {
     for hops in [1, 2, 4] {
@@ -92,23 +119,7 @@ fn each_node_collects_and_the_rate_follows_what_comes_back() {
             "{hops} hops: {:?}",
             flow.limited_s
         );
-        // Each feedback moves the interval as the rule says.
-        let (mut moved, d) = (0, series(&outcome, "atp-rate.d_us"));
-        for pair in ds.windows(2).filter(|p| p[0].1 != 20_000.0) {
-            let [before, after, d] = [pair[0].1, pair[1].1, at(d, pair[1].0)];
-            // Feedback that stayed away halves the rate.
-            if before == after || after == 2.0 * before {
-                continue;
-            }
-            moved += 1;
-            let expected = if before > 1.1 * d {
-                let (s, r) = (1.0 / before, 1.0 / d);
-                1.0 / (s + 0.2 * (r - s))
-            } else {
-                d
-            };
-            assert!((after - expected).abs() < 1.0, "{before} to {after} by {d}");
-        }
+        let moved = moves(series(&outcome, "atp-rate.d_us"), ds, 0.0);
         assert!(moved >= 1, "{hops} hops: {ds:?}");
     }
 }
@@ -146,6 +157,122 @@ fn a_path_that_is_cut_costs_two_halvings_and_a_question() {
     // is at its bound; as that drains the rate comes back.
     let (answered, end) = (at(ds, 15.0), last(&outcome, "atp-rate.ds_us"));
     assert!(answered == 1e6 && end < 2.0 * before, "{answered}, {end}");
+}
+
+/// From n1 to n4 by n2 and n3, and by n5 to n8, over links that follow from who hears whom. Who is
+/// two hops away is sensed.
+fn two_ways() -> String {
+    let (short, long) = ([1, 2, 3, 4], [1, 5, 6, 7, 8, 4]);
+    let apart = |ways: &[u32], a: u32, b: u32| {
+        let at = |n| ways.iter().position(|w| *w == n);
+        at(a).zip(at(b)).map(|(a, b)| a.abs_diff(b))
+    };
+    let snr = |a: u32, b: u32| {
+        let hops = [apart(&short, a, b), apart(&long, a, b)];
+        match hops.into_iter().flatten().min() {
+            Some(1) => "25",
+            Some(2) => "6",
+            _ => "-99",
+        }
+    };
+    let row = |a| {
+        let row: Vec<&str> = (1..=8)
+            .map(|b| if a == b { "0" } else { snr(a, b) })
+            .collect();
+        format!("[{}]", row.join(", "))
+    };
+    let rows: Vec<String> = (1..=8).map(row).collect();
+    format!(
+        "[topology.matrix]\nsnr_db = [{}]\n[topology.radio]\nrate = \"24Mb/s\"\n\
+         attempts = 7\n[routing]\nkind = \"shortest\"\n",
+        rows.join(", ")
+    )
+}
+
+/// A flow from n1 to n4 over such a network.
+fn over(topology: &str, protocol: &str, flow: &str, more: &str) -> Simulation {
+    let series = SERIES.map(|s| format!("\"flow.1.{s}\"")).join(", ");
+    let text = format!(
+        "{topology}[stop]\ntime = \"120s\"\n[record]\ninterval = \"1ms\"\n\
+         series = [{series}]\n{more}\n[[flow]]\nfrom = \"n1\"\nto = \"n4\"\n\
+         protocol = \"{protocol}\"\nstart = \"1s\"\n{flow}\n"
+    );
+    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    Simulation::new(&scenario, &registry()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn registry() -> Registry {
+    Registry::new(wifu_parts::registry(), wifu_parts::library())
+}
+
+//= spec#18
+// "path changes from 3 to 5 hops in mid-flow | N_h change, D adapts"
+#[test]
+fn a_path_that_grows_from_three_to_five_hops_is_counted_and_its_delay_followed() {
+    // Routes follow at the next full second.
+    let cut = "[[event]]\nat = \"5.9s\"\ncut = [\"n2\", \"n3\"]\n";
+    for (protocol, starts) in [("atp", 1.0), ("atp,route_restart=on", 2.0)] {
+        let mut simulation = over(&two_ways(), protocol, &file("6M"), cut);
+        assert_eq!(simulation.route(0, 3), [0, 1, 2, 3]);
+        simulation.run();
+        assert_eq!(simulation.route(0, 3), [0, 4, 5, 6, 7, 3]);
+        let outcome = simulation.outcome();
+        delivered(&outcome, 6_000_000);
+        let hops = series(&outcome, "peer.epochs.hops");
+        let said: Vec<f64> = [5.8, 7.0].map(|t| at(hops, t)).into();
+        assert_eq!(
+            (said, last(&outcome, "peer.epochs.hops")),
+            (vec![3.0, 5.0], 5.0)
+        );
+        assert_eq!(last(&outcome, "atp-rate.starts"), starts, "{protocol}");
+        assert!(
+            outcome.flows[0].retransmissions > 0,
+            "what was on its way is lost"
+        );
+        // The new way is slower, and the interval follows what comes back.
+        let (d, ds) = (
+            series(&outcome, "atp-rate.d_us"),
+            series(&outcome, "atp-rate.ds_us"),
+        );
+        let slowest = d.iter().filter(|p| p.0 > 7.0).map(|p| p.1);
+        assert!(slowest.fold(0.0, f64::max) > 3.0 * at(d, 5.8), "{protocol}");
+        // A question, where the route makes it ask, sets it at once.
+        assert!(starts > 1.0 || moves(d, ds, 7.0) >= 5, "{protocol}");
+    }
+}
+
+//= spec#18
+// "intermediate node restarts": what its handlers knew is gone with what waited there. That a node
+// without a sample says D0 is a test of `wifu-wire`.
+#[test]
+fn a_relay_that_restarts_loses_what_it_held_and_goes_on_collecting() {
+    let mut off = String::new();
+    for (at, what) in [("4s", "cut"), ("5s", "restore")] {
+        for other in ["n1", "n3"] {
+            off += &format!("[[event]]\nat = \"{at}\"\n{what} = [\"n2\", \"{other}\"]\n");
+        }
+    }
+    let line = "[topology]\nwords = \"linear,4,snr=20\"\nset = \"TB-W9\"\n[radio]\n\
+                attempts = 7\n";
+    let mut simulation = over(line, "atp", &file("4M"), &off);
+    simulation.step_until(Time(4_500_000_000));
+    let (registry, mut chain) = (registry(), Chain::new());
+    let ground = Ground {
+        kinds: registry.kinds(),
+        can: Verbs::ALL,
+        told: &Fact::ALL,
+    };
+    let protocol = registry.resolve("atp").unwrap();
+    protocol.append(&mut chain, &Rng::new(1), ground).unwrap();
+    simulation.set_chain(1, chain);
+    simulation.run();
+    let outcome = simulation.outcome();
+    delivered(&outcome, 4_000_000);
+    let [_, new, old, _] = [0, 1, 2, 3].map(|n| &outcome.nodes[n].handlers);
+    assert!(new[0].packets > 500 && new[0].packets + 500 < old[0].packets);
+    assert!(new[0].changed > 500, "{new:?}");
+    assert_eq!(last(&outcome, "peer.epochs.hops"), 3.0);
+    assert!(outcome.flows[0].retransmissions > 0 && outcome.flows[0].unserved == 0);
 }
 
 #[test]
@@ -238,4 +365,31 @@ fn feedback_may_go_before_data() {
     let reports = last(&outcome, "peer.epochs.feedbacks");
     let first: u64 = outcome.nodes.iter().map(|n| n.first).sum();
     assert!(first as f64 > 0.9 * reports, "{first} of {reports}");
+}
+
+/// A changed hash is a changed simulation: published figures then belong to an older version. If
+/// that is meant, put the new one here, and say so in the changelog.
+#[test]
+fn small_runs_have_the_hashes_of_the_record() {
+    let golden = [
+        ("atp", "7", "477fb884b75b222e"),
+        ("atp", "2", "56e29a6ee5ed47b8"),
+        ("atp-aggressive", "2", "0762b2a7b7d63954"),
+        ("atp-adaptive", "2", "ce150ef2dca2c13e"),
+        (
+            "atp,rtx_guard=off,route_restart=on",
+            "1",
+            "b4446b1b1a210bdb",
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (protocol, attempts, hash) in golden {
+        let more = format!("[radio]\nattempts = {attempts}\n[stop]\ntime = \"120s\"\n");
+        let outcome = run(protocol, 3, &file("500k"), &more);
+        assert!(outcome.flows[0].bytes > 100_000, "{protocol}");
+        if outcome.trace_hash != hash {
+            wrong.push(format!("{protocol}, {attempts}: {}", outcome.trace_hash));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -670,6 +670,97 @@ fn what_is_broken_on_the_way_counts_as_lost_and_clocks_may_wrap() {
     }
 }
 
+/// Each half in turn begins 5,000 below the end of the space, and clocks of the wire wrap with it.
+#[test]
+fn sequence_numbers_may_wrap_in_either_half_while_packets_are_lost() {
+    const FIRST: u32 = u32::MAX - 4_999;
+    let begin = |spec: &str, side: usize, late: u32| {
+        let mut rng = Rng::new(17);
+        let (mut pair, seen) = pair(spec, (150_000, 100_000), move |_, l| {
+            if l.octets > 0 && rng.below(15) == 0 {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+        // Initial numbers follow a clock of 4 us.
+        pair.now += Span::MICRO * 4 * u64::from(late);
+        pair.connect(&protocol(spec));
+        while pair.apps.iter().any(|a| a.conn.is_none()) {
+            let limit = pair.now + secs(1);
+            pair.step(limit);
+        }
+        let iss = pair.conn(side).board().tx.iss.0;
+        (pair, seen, iss)
+    };
+    for spec in SPECS {
+        for side in 0..2 {
+            let (.., iss) = begin(spec, side, 0);
+            let (mut pair, seen, iss) = begin(spec, side, FIRST.wrapping_sub(iss));
+            assert_eq!(iss, FIRST, "{spec}");
+            run(&mut pair, spec, 600);
+            delivered(&pair, spec);
+            let seen = seen.borrow();
+            let sent: Vec<&Left> = data(&seen, side).collect();
+            let above = |l: &&&Left| l.head.seq.0 >= FIRST;
+            let [last, rest] = [sent.iter().filter(above).count(), sent.len()];
+            assert!((3..rest).contains(&last), "{spec}: {last} of {rest}");
+            let again = pair.conn(side).board().tx.retransmits;
+            assert!((1..60).contains(&again), "{spec}: {again}");
+            // A hole may begin below the end of the space and end beyond it.
+            let holes = seen.iter().filter(|l| l.from != side);
+            let mut holes = holes.flat_map(|l| l.head.ranges().to_vec());
+            assert!(holes.all(|(a, b)| b.since(a) < 150_000), "{spec}");
+        }
+    }
+}
+
+/// The window is worth no segment, and what tells that it has opened again is lost.
+#[test]
+fn a_stall_with_375_octets_left_and_a_lost_update_is_probed() {
+    for spec in SPECS {
+        // 375 beyond 45 segments; in units of 256 octets one of them is told.
+        let spec = &format!("{spec},rcv_wnd=64815");
+        let deaf = Rc::new(RefCell::new(false));
+        let hears = Rc::clone(&deaf);
+        let (mut pair, seen) = pair(spec, (300_000, 0), move |s, l| {
+            // Whatever tells of the window is lost until it is asked for.
+            let deaf = &mut *hears.borrow_mut();
+            *deaf &= l.from == 1 || !s.probe(&l.head);
+            if *deaf { Fate::Drop } else { Fate::Deliver }
+        });
+        pair.apps[1].stalled = true;
+        run(&mut pair, spec, 5);
+        assert_eq!(pair.conn(1).board().app.unread, 64_440, "{spec}");
+        let peer = &pair.conn(0).board().peer;
+        assert!(peer.persist && peer.window == 256, "{spec}: {peer:?}");
+        *deaf.borrow_mut() = true;
+        pair.apps[1].stalled = false;
+        let woken = pair.now;
+        pair.pump(1);
+        run(&mut pair, spec, 600);
+        delivered(&pair, spec);
+        let seen = seen.borrow();
+        let after = seen.iter().filter(|l| l.at >= woken);
+        let lost: Vec<u32> = after
+            .clone()
+            .filter(|l| l.fate == Fate::Drop)
+            .map(|l| l.head.window)
+            .collect();
+        assert!(
+            lost.iter().any(|window| *window > 60_000),
+            "{spec}: {lost:?}"
+        );
+        let mut sent = after.filter(|l| l.from == 0);
+        let said = said(spec);
+        let asked = sent.next().expect("a question");
+        assert!(said.probe(&asked.head) && asked.octets == 0, "{spec}");
+        let first = sent.find(|l| l.octets > 0).map(|l| l.octets);
+        assert_eq!(first, Some(1_432), "{spec}: full segments again");
+        assert_eq!(pair.conn(0).board().tx.retransmits, 0, "{spec}");
+    }
+}
+
 #[test]
 fn an_application_that_is_gone_before_the_end_resets() {
     let spec = SPECS[0];
