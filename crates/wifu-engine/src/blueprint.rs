@@ -16,6 +16,7 @@ use crate::permit::Kind;
 use crate::resolve::{Values, resolve_params};
 use crate::signal::{ExtId, Signal};
 use crate::store::{StoreKind, StorePlan};
+use crate::switch;
 use crate::words;
 use std::sync::Arc;
 use wifu_wire::format::{Field, WordDecl};
@@ -131,7 +132,8 @@ impl Blueprint {
         ends.below = hops.adds;
         let format = ends.wire.format();
         ends.counted = c.lane.is_some() || hops.handlers.iter().any(|h| h.counts_nodes(format));
-        let mut brought: String = c.handlers.iter().map(|h| format!("|{h}")).collect();
+        let on = c.handlers.iter().filter(|h| switch::is_on(h, &ends) == Some(true));
+        let mut brought: String = on.map(|h| format!("|{h}")).collect();
         if let Some(lane) = &c.lane {
             let mut lane = Blueprint::check(lane, registry, Some(&ends.wire))?;
             lane.number = ends.number;

@@ -823,6 +823,7 @@ fn lie(pair: &Pair, side: usize, rng: &mut Rng) -> Option<Vec<u8>> {
     for word in ["quick", "more", "request", "idle", "adapt"] {
         set(word, any(&[0, 1]));
     }
+    set("link_down", any(&[0, 0, 0, 1]));
     for word in ["delay", "ds", "hold", "hops", "fb_seq"] {
         set(word, any(&EDGES));
     }
@@ -842,7 +843,8 @@ fn lie(pair: &Pair, side: usize, rng: &mut Rng) -> Option<Vec<u8>> {
 /// Whatever a peer says hurts its own connection at the most.
 #[test]
 fn a_peer_that_lies_stops_nothing_else() {
-    for spec in [SPECS[0], SPECS[2], "atp,rtx_guard=off,route_restart=on"] {
+    let switched = "atp,rtx_guard=off,route_restart=on,elfn=on";
+    for spec in [SPECS[0], SPECS[2], switched] {
         for seed in 0..20 {
             let mut rng = Rng::new(seed);
             let (mut pair, _) = pair(spec, (200_000, 100_000), |_, _| Fate::Deliver);
@@ -871,6 +873,93 @@ fn a_peer_that_lies_stops_nothing_else() {
             assert!(told > 3, "{spec} {seed}: {told}");
             assert!(pair.ends[1].conns().count() <= 1, "{spec} {seed}");
         }
+    }
+}
+
+/// A notice to the client of a packet of this number, under this identifier.
+fn notice(pair: &mut Pair, conn_id: u32, seq: Seq) {
+    let tuple = pair.conn(0).tuple();
+    let wire = &protocol(SPECS[0]).wire;
+    let mut head = Head::default();
+    (head.sport, head.dport) = (tuple.remote.port(), tuple.local.port());
+    (head.conn_id, head.seq) = (conn_id, seq);
+    head.set(wire.place("link_down").expect("a word").word, 1);
+    let mut bytes = vec![0; 300];
+    let n = wire.emit(&head, &mut bytes);
+    bytes.truncate(n);
+    let ip = between(tuple.remote, tuple.local, tuple.proto);
+    wire.seal(&ip.pseudo(), &mut bytes);
+    pair.ends[0].handle_packet(pair.now, &ip, &bytes);
+    pair.pump(0);
+}
+
+//= spec#8.6
+#[test]
+fn notices_of_other_connections_and_of_what_is_not_on_its_way_change_nothing() {
+    let spec = "atp,elfn=on,ds_first=2ms";
+    let frozen = |pair: &Pair| probe(pair, 0, "quick-start", "frozen");
+    let run_of = |forges: bool| {
+        let (mut pair, seen) = pair(spec, (600_000, 0), |_, _| Fate::Deliver);
+        pair.connect(&protocol(spec));
+        let mut rng = Rng::new(3);
+        for _ in 0..200 {
+            let limit = pair.now + ms(3);
+            run_until(&mut pair, limit);
+            let board = pair.conn(0).board();
+            let (id, tx) = (board.site.conn_id, board.tx.clone());
+            if !forges || board.conn.state != State::Established {
+                continue;
+            }
+            let bit = 1 << rng.below(32);
+            notice(&mut pair, id ^ bit, tx.una);
+            for seq in [
+                tx.una.minus(1),
+                tx.max,
+                tx.max.plus(rng.below(1 << 30) as u32),
+            ] {
+                notice(&mut pair, id, seq);
+            }
+        }
+        assert_eq!(frozen(&pair), 0.0);
+        run(&mut pair, spec, 60);
+        delivered(&pair, spec);
+        let times: Vec<Time> = data(&seen.borrow(), 0).map(|l| l.at).collect();
+        times
+    };
+    assert_eq!(run_of(true), run_of(false));
+}
+
+/// Who is on the path can forge any: each costs a question, and data go on between two.
+#[test]
+fn whoever_forges_notices_of_what_is_on_its_way_slows_a_sender_and_stops_none() {
+    for spec in ["atp,elfn=on", "atp-adaptive,elfn=on"] {
+        let spec = &format!("{spec},ds_first=2ms");
+        let (mut pair, seen) = pair(spec, (60_000, 0), |_, _| Fate::Deliver);
+        pair.connect(&protocol(spec));
+        let begun = pair.now;
+        while pair.apps[1].read.len() < 60_000 && pair.now - begun < secs(60) {
+            let limit = pair.now + ms(1);
+            run_until(&mut pair, limit);
+            let (id, una) = (
+                pair.conn(0).board().site.conn_id,
+                pair.conn(0).board().tx.una,
+            );
+            notice(&mut pair, id, una);
+        }
+        let lasted = pair.now - begun;
+        assert_eq!(pair.apps[1].read.len(), 60_000, "{spec}: after {lasted:?}");
+        let frozen = probe(&pair, 0, "quick-start", "frozen");
+        // One in a round trip of 20 ms, however many there are.
+        let most = lasted.0 as f64 / 20e6 + 1.0;
+        assert!(
+            frozen > 10.0 && frozen <= most,
+            "{spec}: {frozen} of {most}"
+        );
+        let said = said(spec);
+        let asked = seen.borrow().iter().filter(|l| said.probe(&l.head)).count();
+        assert!(asked as f64 <= frozen + 1.0, "{spec}: {asked} {frozen}");
+        run(&mut pair, spec, 60);
+        delivered(&pair, spec);
     }
 }
 
