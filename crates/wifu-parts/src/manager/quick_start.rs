@@ -29,7 +29,7 @@ use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Params,
     Role, Segment, Signal, Want, WordSpec,
 };
-use wifu_wire::{Class, Flags, Head, HeadField, Seq, Span, Time, Word};
+use wifu_wire::{Class, Flags, Head, HeadField, Span, Time, Word};
 
 /// See the module.
 pub static QUICK_START: Descriptor = Descriptor {
@@ -591,6 +591,7 @@ impl Component for QuickStart {
 mod tests {
     use super::*;
     use wifu_engine::Bench;
+    use wifu_wire::Seq;
 
     /// Words by their places in the descriptor.
     const REQUEST: Word = Word(0);
