@@ -288,7 +288,8 @@ impl QuickStart {
     // quick-start"
     fn on_notice(&mut self, head: &Head, cx: &mut Cx<'_>) -> Admit {
         let tx = &cx.board.tx;
-        if !self.elfn || !(tx.una.upto(head.seq) && head.seq.before(tx.max)) {
+        let outstanding = tx.una.upto(head.seq) && head.seq.before(tx.max);
+        if !(self.elfn && outstanding) {
             return Admit::Drop("notice of nothing on its way");
         }
         if cx.board.conn.running {
