@@ -45,6 +45,9 @@ pub struct HandlerConfig {
     /// Beyond that, `open` (they go on) or `closed` (they are dropped).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_full: Option<String>,
+    /// In the chain of a composition: only while this switch, a parameter of its parts, is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
     /// Parameters of the handler.
     #[serde(flatten)]
     pub params: BTreeMap<String, toml::Value>,
@@ -105,6 +108,7 @@ impl Config {
             hooks: None,
             most_held: None,
             when_full: None,
+            with: None,
             params,
         }))
     }
@@ -351,6 +355,12 @@ impl HandlerConfig {
         own: Option<Own<'_>>,
     ) -> Result<(), ConfigError> {
         let descriptor = ground.kinds.find(&self.name)?;
+        if let (None, Some(switch)) = (own, &self.with) {
+            return wrong(format!(
+                "with = \"{switch}\": that is for the chain of a composition, whose parameter it \
+                 names; leave the key out"
+            ));
+        }
         let values = self.values(descriptor)?;
         able(descriptor, ground.can)?;
         let most = self.most(descriptor)?;

@@ -53,6 +53,10 @@ pub trait Site {
     fn link_to(&self, _to: Ipv4Addr) -> LinkFacts {
         self.link()
     }
+    /// Whether there is a route to a destination; also where the substrate can't say.
+    fn has_route(&self, _to: Ipv4Addr) -> bool {
+        true
+    }
     /// The next hop to a destination; `None` without a route, or where the substrate can't say.
     fn next_hop(&self, _to: Ipv4Addr) -> Option<NextHop> {
         None

@@ -128,7 +128,7 @@ impl<'a> Packet<'a> {
 
 /// Where the header begins in which a word is: behind the IP header, and behind the shim unless
 /// the word is the shim's (`below`).
-fn header(octets: &[u8], below: bool) -> Option<usize> {
+pub(crate) fn header(octets: &[u8], below: bool) -> Option<usize> {
     match shim::parse(octets) {
         Some((head, at)) if !below => Some(at + usize::from(head.length)),
         Some((_, at)) => Some(at),

@@ -16,7 +16,9 @@ use crate::permit::Kind;
 use crate::resolve::{Values, resolve_params};
 use crate::signal::{ExtId, Signal};
 use crate::store::{StoreKind, StorePlan};
+use crate::switch;
 use crate::words;
+use std::borrow::Cow;
 use std::sync::Arc;
 use wifu_wire::format::{Field, WordDecl};
 use wifu_wire::names::unknown;
@@ -97,7 +99,25 @@ pub struct HopHalf<'a> {
     pub adds: u32,
 }
 
+impl Composition {
+    /// The same without those of its handlers whose switch, a parameter of its parts, is off.
+    ///
+    /// # Errors
+    /// As [`Blueprint::new`]; a switch that no part has, with the nearest that one has.
+    pub fn switched(&self, registry: &Registry) -> Result<Cow<'_, Composition>, ConfigError> {
+        if !switch::has_any(self) {
+            return Ok(Cow::Borrowed(self));
+        }
+        let switches = Blueprint::new(self, registry)?.switches();
+        switch::without_off(self, &switches).map(Cow::Owned)
+    }
+}
+
 impl Blueprint {
+    fn switches(&self) -> Vec<switch::Switch> {
+        switch::switches(self.parts.iter().flat_map(|p| &p.values)).collect()
+    }
+
     /// What its parts require of a substrate: which part, and the fact, with the section that would
     /// stand in for it if a part here wrote it.
     pub fn required(&self) -> impl Iterator<Item = (&'static Descriptor, Fact, Option<Facts>)> {
@@ -131,7 +151,10 @@ impl Blueprint {
         ends.below = hops.adds;
         let format = ends.wire.format();
         ends.counted = c.lane.is_some() || hops.handlers.iter().any(|h| h.counts_nodes(format));
-        let mut brought: String = c.handlers.iter().map(|h| format!("|{h}")).collect();
+        let switches = ends.switches();
+        let on = c.handlers.iter();
+        let on = on.filter(|h| switch::is_on(h, &switches) == Some(true));
+        let mut brought: String = on.map(|h| format!("|{h}")).collect();
         if let Some(lane) = &c.lane {
             let mut lane = Blueprint::check(lane, registry, Some(&ends.wire))?;
             lane.number = ends.number;

@@ -24,6 +24,7 @@ pub mod quantity;
 mod resolve;
 pub mod signal;
 pub mod store;
+mod switch;
 mod timers;
 mod words;
 

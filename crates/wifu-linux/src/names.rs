@@ -144,6 +144,26 @@ impl Names {
         Ok(())
     }
 
+    /// The handlers that its parameters bring are those that are served here: nodes go by the
+    /// packets, and do the same for all.
+    fn alike(&self, protocol: &Protocol, spec: &str) -> Result<(), String> {
+        let names = |p: &Protocol| -> String {
+            let all = p.handlers.handlers.iter().map(|h| h.name.as_str());
+            all.collect::<Vec<_>>().join(", ")
+        };
+        let (name, number) = (&protocol.ends.name, protocol.ends.number);
+        let of_it = |p: &&Arc<Protocol>| p.ends.name == *name && p.ends.number == number;
+        match self.hops.iter().find(of_it) {
+            Some(served) if served.handlers != protocol.handlers => Err(format!(
+                "{spec} has the handlers {}, and this host serves {name} with {}: start the daemon of \
+                 each host on the way with --serve {spec}, or leave the parameter out that decides",
+                names(protocol),
+                names(served)
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// All that it carries. A file may name what does not act here: that is refused when somebody
     /// asks for it.
     ///
@@ -180,6 +200,7 @@ fn doubled(protocol: &Protocol, doubles: &Doubles) -> Result<Arc<Protocol>, Conf
 impl Host for Names {
     fn blueprint(&mut self, spec: &str) -> Result<Arc<Blueprint>, String> {
         let protocol = self.resolve(spec).map_err(|e| e.to_string())?;
+        self.alike(&protocol, spec)?;
         Ok(Arc::clone(&protocol.ends))
     }
 
@@ -281,6 +302,23 @@ mod tests {
         assert!(names.blueprint("mine,iw=4").is_ok() && names.blueprint("plain").is_ok());
         let served = names.served().unwrap();
         assert!(served.iter().all(|b| b.name != "other"));
+    }
+
+    /// Its packets look alike, and nodes would do for them what others asked for, or not.
+    #[test]
+    fn a_parameter_that_brings_a_handler_is_one_of_the_daemon() {
+        let mut names = names(FILE);
+        for (serve, other) in [("atp", "atp,elfn=on"), ("atp,elfn=on", "atp,kappa=0.5")] {
+            names.hops = vec![names.registry.resolve(serve).unwrap()];
+            assert!(names.blueprint(serve).is_ok());
+            assert!(names.blueprint(&format!("{serve},phi=1.2")).is_ok());
+            let said = names.blueprint(other).unwrap_err();
+            assert!(said.contains(&format!("--serve {other}")), "{said}");
+            assert!(said.contains("delay-collector, link-notice"), "{said}");
+            // Those whose packets it answers are the same.
+            let served = names.served().unwrap();
+            assert!(served.iter().any(|b| b.name == "atp"));
+        }
     }
 
     #[test]

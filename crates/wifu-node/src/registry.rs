@@ -285,6 +285,7 @@ impl Registry {
     /// # Errors
     /// As [`Registry::resolve`].
     pub fn complete(&self, composition: &Composition) -> Result<Arc<Protocol>, ConfigError> {
+        let composition = &*composition.switched(&self.kinds.parts)?;
         let key = format!("handlers.{}", composition.name);
         let wrong = |e: &dyn core::fmt::Display| ConfigError::one(&key, e.to_string());
         let mut handlers = Config::default();

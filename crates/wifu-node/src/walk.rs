@@ -303,14 +303,15 @@ impl Node {
         }
     }
 
-    /// A packet that a handler sends enters: it leaves the node unless another handler objects.
+    /// A packet that a handler sends enters: it leaves the node unless another handler objects, or
+    /// it is one that the handler made for this node's own end.
     fn enter<W: Ways>(&mut self, ways: &mut W, sending: Sending) {
-        let packet = match sending.what {
+        let (packet, here) = match sending.what {
             What::Kept { ticket, stays } => {
                 let kept = Ticket(ticket as u32);
                 let packet = if stays { ways.copy(kept) } else { kept };
                 ways.go(packet);
-                packet
+                (packet, false)
             }
             What::Octets(octets) => {
                 let made = ways.made(&octets);
@@ -319,7 +320,7 @@ impl Node {
                 };
                 chain.recycle(octets);
                 match made {
-                    Some(packet) => packet,
+                    Some(packet) => (packet, ways.bound(packet) == Bound::Here),
                     None => return chain.unsent(sending.by, NO_PACKET),
                 }
             }
@@ -327,14 +328,19 @@ impl Node {
         if !ways.ready(packet) {
             return ways.lose(packet, Lost::Route);
         }
-        let mut way = Passage::here(packet, Hook::Postrouting, Notes::EMPTY);
+        let up = here && sending.to == LinkTo::Route;
+        let hook = if up { Hook::Input } else { Hook::Postrouting };
+        let mut way = Passage::here(packet, hook, Notes::EMPTY);
         way.to = sending.to;
-        if self.mask.at(Hook::Postrouting) {
+        if self.mask.at(hook) {
             match self.ask(ways, &mut way, Asking::Sent(sending.by)) {
                 Verdict::Accept => {}
                 Verdict::Drop(_) => return ways.lose(packet, Lost::Hop),
                 Verdict::Hold => return,
             }
+        }
+        if up {
+            return self.pass(ways, way, true);
         }
         self.leave_for(ways, &way);
     }
@@ -563,6 +569,10 @@ impl<W: Ways> Site for Here<'_, '_, W> {
 
     fn link_to(&self, to: Ipv4Addr) -> LinkFacts {
         self.ways.borrow().link(Some(to))
+    }
+
+    fn has_route(&self, to: Ipv4Addr) -> bool {
+        self.ways.borrow().route(to).is_some()
     }
 
     fn next_hop(&self, to: Ipv4Addr) -> Option<NextHop> {

@@ -45,6 +45,44 @@ fn what_hops_do_is_part_of_the_identity_of_a_composition() {
     assert_eq!(plain, wifu_parts::blueprint("tcp-newreno").unwrap().id);
 }
 
+/// `atp` brings `link-notice` with `elfn=on` alone, and only then is another composition.
+#[test]
+fn a_switch_of_the_parts_decides_about_a_handler() {
+    let registry = registry(FILE);
+    let names = |spec: &str| -> Vec<String> {
+        let protocol = registry.resolve(spec).unwrap();
+        let handlers = protocol.handlers.handlers.iter();
+        handlers.map(|h| h.name.clone()).collect()
+    };
+    for spec in ["atp", "atp-aggressive", "atp-adaptive"] {
+        assert_eq!(names(spec), ["delay-collector"]);
+        assert_eq!(names(&format!("{spec},elfn=off")), ["delay-collector"]);
+        let with = names(&format!("{spec},elfn=on"));
+        assert_eq!(with, ["delay-collector", "link-notice"]);
+    }
+    // Nodes could not tell one's packets from the other's.
+    let both = ["atp", "atp,elfn=on"].map(|s| registry.resolve(s).unwrap());
+    let said = wifu_node::tell_apart(&both).unwrap_err();
+    assert!(said.contains("but not the same handlers"), "{said}");
+    let same = ["atp", "atp,kappa=0.3"].map(|s| registry.resolve(s).unwrap());
+    assert_eq!(wifu_node::tell_apart(&same).unwrap().len(), 1);
+}
+
+#[test]
+fn a_switch_that_no_part_has_is_named_with_the_nearest() {
+    let wrong = "[protocol.mine]\nextends = \"atp\"\n[handlers.mine]\n\
+                 chain = [\"delay-collector\", { use = \"link-notice\", with = \"elfm\" }]\n";
+    let said = registry(wrong).resolve("mine").unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "handlers.mine: chain.2: with = \"elfm\": no part here has a switch of this name; did you \
+         mean `elfn`?"
+    );
+    let number = wrong.replace("elfm", "syn_tries");
+    let said = registry(&number).resolve("mine").unwrap_err().to_string();
+    assert!(said.contains("no part here has a switch"), "{said}");
+}
+
 static LISTENER: Descriptor = Descriptor {
     name: "listener",
     hooks: &["overheard"],

@@ -670,6 +670,97 @@ fn what_is_broken_on_the_way_counts_as_lost_and_clocks_may_wrap() {
     }
 }
 
+/// Each half in turn begins 5,000 below the end of the space, and clocks of the wire wrap with it.
+#[test]
+fn sequence_numbers_may_wrap_in_either_half_while_packets_are_lost() {
+    const FIRST: u32 = u32::MAX - 4_999;
+    let begin = |spec: &str, side: usize, late: u32| {
+        let mut rng = Rng::new(17);
+        let (mut pair, seen) = pair(spec, (150_000, 100_000), move |_, l| {
+            if l.octets > 0 && rng.below(15) == 0 {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+        // Initial numbers follow a clock of 4 us.
+        pair.now += Span::MICRO * 4 * u64::from(late);
+        pair.connect(&protocol(spec));
+        while pair.apps.iter().any(|a| a.conn.is_none()) {
+            let limit = pair.now + secs(1);
+            pair.step(limit);
+        }
+        let iss = pair.conn(side).board().tx.iss.0;
+        (pair, seen, iss)
+    };
+    for spec in SPECS {
+        for side in 0..2 {
+            let (.., iss) = begin(spec, side, 0);
+            let (mut pair, seen, iss) = begin(spec, side, FIRST.wrapping_sub(iss));
+            assert_eq!(iss, FIRST, "{spec}");
+            run(&mut pair, spec, 600);
+            delivered(&pair, spec);
+            let seen = seen.borrow();
+            let sent: Vec<&Left> = data(&seen, side).collect();
+            let above = |l: &&&Left| l.head.seq.0 >= FIRST;
+            let [last, rest] = [sent.iter().filter(above).count(), sent.len()];
+            assert!((3..rest).contains(&last), "{spec}: {last} of {rest}");
+            let again = pair.conn(side).board().tx.retransmits;
+            assert!((1..60).contains(&again), "{spec}: {again}");
+            // A hole may begin below the end of the space and end beyond it.
+            let holes = seen.iter().filter(|l| l.from != side);
+            let mut holes = holes.flat_map(|l| l.head.ranges().to_vec());
+            assert!(holes.all(|(a, b)| b.since(a) < 150_000), "{spec}");
+        }
+    }
+}
+
+/// The window is worth no segment, and what tells that it has opened again is lost.
+#[test]
+fn a_stall_with_375_octets_left_and_a_lost_update_is_probed() {
+    for spec in SPECS {
+        // 375 beyond 45 segments; in units of 256 octets one of them is told.
+        let spec = &format!("{spec},rcv_wnd=64815");
+        let deaf = Rc::new(RefCell::new(false));
+        let hears = Rc::clone(&deaf);
+        let (mut pair, seen) = pair(spec, (300_000, 0), move |s, l| {
+            // Whatever tells of the window is lost until it is asked for.
+            let deaf = &mut *hears.borrow_mut();
+            *deaf &= l.from == 1 || !s.probe(&l.head);
+            if *deaf { Fate::Drop } else { Fate::Deliver }
+        });
+        pair.apps[1].stalled = true;
+        run(&mut pair, spec, 5);
+        assert_eq!(pair.conn(1).board().app.unread, 64_440, "{spec}");
+        let peer = &pair.conn(0).board().peer;
+        assert!(peer.persist && peer.window == 256, "{spec}: {peer:?}");
+        *deaf.borrow_mut() = true;
+        pair.apps[1].stalled = false;
+        let woken = pair.now;
+        pair.pump(1);
+        run(&mut pair, spec, 600);
+        delivered(&pair, spec);
+        let seen = seen.borrow();
+        let after = seen.iter().filter(|l| l.at >= woken);
+        let lost: Vec<u32> = after
+            .clone()
+            .filter(|l| l.fate == Fate::Drop)
+            .map(|l| l.head.window)
+            .collect();
+        assert!(
+            lost.iter().any(|window| *window > 60_000),
+            "{spec}: {lost:?}"
+        );
+        let mut sent = after.filter(|l| l.from == 0);
+        let said = said(spec);
+        let asked = sent.next().expect("a question");
+        assert!(said.probe(&asked.head) && asked.octets == 0, "{spec}");
+        let first = sent.find(|l| l.octets > 0).map(|l| l.octets);
+        assert_eq!(first, Some(1_432), "{spec}: full segments again");
+        assert_eq!(pair.conn(0).board().tx.retransmits, 0, "{spec}");
+    }
+}
+
 #[test]
 fn an_application_that_is_gone_before_the_end_resets() {
     let spec = SPECS[0];
@@ -732,6 +823,7 @@ fn lie(pair: &Pair, side: usize, rng: &mut Rng) -> Option<Vec<u8>> {
     for word in ["quick", "more", "request", "idle", "adapt"] {
         set(word, any(&[0, 1]));
     }
+    set("link_down", any(&[0, 0, 0, 1]));
     for word in ["delay", "ds", "hold", "hops", "fb_seq"] {
         set(word, any(&EDGES));
     }
@@ -751,7 +843,8 @@ fn lie(pair: &Pair, side: usize, rng: &mut Rng) -> Option<Vec<u8>> {
 /// Whatever a peer says hurts its own connection at the most.
 #[test]
 fn a_peer_that_lies_stops_nothing_else() {
-    for spec in [SPECS[0], SPECS[2], "atp,rtx_guard=off,route_restart=on"] {
+    let switched = "atp,rtx_guard=off,route_restart=on,elfn=on";
+    for spec in [SPECS[0], SPECS[2], switched] {
         for seed in 0..20 {
             let mut rng = Rng::new(seed);
             let (mut pair, _) = pair(spec, (200_000, 100_000), |_, _| Fate::Deliver);
@@ -780,6 +873,93 @@ fn a_peer_that_lies_stops_nothing_else() {
             assert!(told > 3, "{spec} {seed}: {told}");
             assert!(pair.ends[1].conns().count() <= 1, "{spec} {seed}");
         }
+    }
+}
+
+/// A notice to the client of a packet of this number, under this identifier.
+fn notice(pair: &mut Pair, conn_id: u32, seq: Seq) {
+    let tuple = pair.conn(0).tuple();
+    let wire = &protocol(SPECS[0]).wire;
+    let mut head = Head::default();
+    (head.sport, head.dport) = (tuple.remote.port(), tuple.local.port());
+    (head.conn_id, head.seq) = (conn_id, seq);
+    head.set(wire.place("link_down").expect("a word").word, 1);
+    let mut bytes = vec![0; 300];
+    let n = wire.emit(&head, &mut bytes);
+    bytes.truncate(n);
+    let ip = between(tuple.remote, tuple.local, tuple.proto);
+    wire.seal(&ip.pseudo(), &mut bytes);
+    pair.ends[0].handle_packet(pair.now, &ip, &bytes);
+    pair.pump(0);
+}
+
+//= spec#8.6
+#[test]
+fn notices_of_other_connections_and_of_what_is_not_on_its_way_change_nothing() {
+    let spec = "atp,elfn=on,ds_first=2ms";
+    let frozen = |pair: &Pair| probe(pair, 0, "quick-start", "frozen");
+    let run_of = |forges: bool| {
+        let (mut pair, seen) = pair(spec, (600_000, 0), |_, _| Fate::Deliver);
+        pair.connect(&protocol(spec));
+        let mut rng = Rng::new(3);
+        for _ in 0..200 {
+            let limit = pair.now + ms(3);
+            run_until(&mut pair, limit);
+            let board = pair.conn(0).board();
+            let (id, tx) = (board.site.conn_id, board.tx.clone());
+            if !forges || board.conn.state != State::Established {
+                continue;
+            }
+            let bit = 1 << rng.below(32);
+            notice(&mut pair, id ^ bit, tx.una);
+            for seq in [
+                tx.una.minus(1),
+                tx.max,
+                tx.max.plus(rng.below(1 << 30) as u32),
+            ] {
+                notice(&mut pair, id, seq);
+            }
+        }
+        assert_eq!(frozen(&pair), 0.0);
+        run(&mut pair, spec, 60);
+        delivered(&pair, spec);
+        let times: Vec<Time> = data(&seen.borrow(), 0).map(|l| l.at).collect();
+        times
+    };
+    assert_eq!(run_of(true), run_of(false));
+}
+
+/// Who is on the path can forge any: each costs a question, and data go on between two.
+#[test]
+fn whoever_forges_notices_of_what_is_on_its_way_slows_a_sender_and_stops_none() {
+    for spec in ["atp,elfn=on", "atp-adaptive,elfn=on"] {
+        let spec = &format!("{spec},ds_first=2ms");
+        let (mut pair, seen) = pair(spec, (60_000, 0), |_, _| Fate::Deliver);
+        pair.connect(&protocol(spec));
+        let begun = pair.now;
+        while pair.apps[1].read.len() < 60_000 && pair.now - begun < secs(60) {
+            let limit = pair.now + ms(1);
+            run_until(&mut pair, limit);
+            let (id, una) = (
+                pair.conn(0).board().site.conn_id,
+                pair.conn(0).board().tx.una,
+            );
+            notice(&mut pair, id, una);
+        }
+        let lasted = pair.now - begun;
+        assert_eq!(pair.apps[1].read.len(), 60_000, "{spec}: after {lasted:?}");
+        let frozen = probe(&pair, 0, "quick-start", "frozen");
+        // One in a round trip of 20 ms, however many there are.
+        let most = lasted.0 as f64 / 20e6 + 1.0;
+        assert!(
+            frozen > 10.0 && frozen <= most,
+            "{spec}: {frozen} of {most}"
+        );
+        let said = said(spec);
+        let asked = seen.borrow().iter().filter(|l| said.probe(&l.head)).count();
+        assert!(asked as f64 <= frozen + 1.0, "{spec}: {asked} {frozen}");
+        run(&mut pair, spec, 60);
+        delivered(&pair, spec);
     }
 }
 

@@ -3,6 +3,7 @@
 mod collector;
 mod delay;
 mod drop;
+mod link_notice;
 mod logger;
 mod null;
 mod snoop;
@@ -17,6 +18,7 @@ pub static HANDLERS: &[&Descriptor] = &[
     &drop::DROP,
     &delay::DELAY,
     &collector::DELAY_COLLECTOR,
+    &link_notice::LINK_NOTICE,
     &tp_alpha::TPA_SHIM,
     &snoop::SNOOP,
 ];

@@ -1,13 +1,13 @@
 //! Tests of the handlers, through the chain that a configuration makes.
 
 use crate::{
-    Chain, Config, Ground, Header, Hook, Kinds, LinkFacts, Octets, Own, Packet, Site, Verbs,
-    Verdict, Whose, ip, shim,
+    Chain, Config, Ground, Header, Hook, Kinds, LinkFacts, LinkTo, NextHop, Octets, Own, Packet,
+    Site, TxStatus, Verbs, Verdict, What, Whose, ip, shim,
 };
 use core::net::Ipv4Addr;
 use wifu_engine::Fact;
 use wifu_wire::ipv4::emit;
-use wifu_wire::{Ecn, IpInfo, Rng, Span, Time};
+use wifu_wire::{Ecn, Flags, Head, IpInfo, Neighbour, Rng, Seq, Span, Time};
 
 struct Node(LinkFacts);
 
@@ -808,4 +808,197 @@ fn a_handler_that_keeps_and_says_not_how_many_is_refused() {
     assert!(said.contains("its descriptor's `holds` is 0"), "{said}");
     let said = made("[[handler]]\nuse = \"keeps\"\nmost_held = 5\n");
     assert!(said.contains("it is not made"), "{said}");
+}
+
+/// A node that has a route, or none.
+struct Routed(bool);
+
+impl Site for Routed {
+    fn node(&self) -> u16 {
+        3
+    }
+    fn link(&self) -> LinkFacts {
+        LinkFacts::default()
+    }
+    fn has_route(&self, _: Ipv4Addr) -> bool {
+        self.0
+    }
+    fn next_hop(&self, _: Ipv4Addr) -> Option<NextHop> {
+        self.0.then(|| NextHop {
+            neighbour: Neighbour::new(1, [2, 0, 0, 0, 0, 9]).expect("a device"),
+            last: false,
+            hops: None,
+        })
+    }
+}
+
+/// A packet of ATP with one of its flags set, or none, and so many octets of payload.
+fn of_atp(flag: &str, conn_id: u32, seq: u32, len: usize) -> Vec<u8> {
+    let wire = (wifu_wire::atp::WIRE.make)();
+    let mut head = Head::default();
+    (head.sport, head.dport) = (40_000, 9_438);
+    (head.conn_id, head.seq, head.ack) = (conn_id, Seq(seq), Some(Seq(1)));
+    match flag {
+        "" => {}
+        "fin" => head.flags = Flags::FIN,
+        name => head.set(wire.place(name).expect("a word").word, 1),
+    }
+    let mut body = vec![0; 48 + len];
+    assert_eq!(wire.emit(&head, &mut body), 48);
+    packet(219, &body)
+}
+
+/// The notices that a handler sent: connection and number of each, and that they are in order.
+fn notices(c: &mut Chain) -> Vec<(u32, u32)> {
+    let wire = (wifu_wire::atp::WIRE.make)();
+    let mut all = Vec::new();
+    while let Some(sending) = c.poll_sending() {
+        let What::Octets(octets) = sending.what else {
+            panic!("made by itself");
+        };
+        assert_eq!((octets.len(), sending.to), (20 + 48, LinkTo::Route));
+        let (ip, segment) = wifu_wire::ipv4::parse(&octets).expect("IPv4");
+        let back = [ip.src, ip.dst].map(|a| a.octets()[3]);
+        assert_eq!((back, ip.proto), ([2, 1], 219), "the way that it came");
+        assert!(wire.verify(&ip.pseudo(), segment));
+        let mut head = Head::default();
+        assert_eq!(wire.parse(segment, &mut head), Ok(segment.len()));
+        assert_eq!((head.sport, head.dport, head.ack), (9_438, 40_000, None));
+        let down = wire.place("link_down").expect("a word");
+        assert_eq!(
+            (segment[10], segment[11]),
+            (1, 0),
+            "LINK_DOWN and no other flag"
+        );
+        assert_eq!(head.get(down.word), 1);
+        all.push((head.conn_id, head.seq.0));
+    }
+    all
+}
+
+/// An ATP packet leaves, at this time.
+fn leaves(c: &mut Chain, mut octets: Vec<u8>, ticket: u64, ms: u64, route: bool) {
+    let mut packet = Packet::new(&mut octets, ticket);
+    let at = LATER + Span::MILLI * ms;
+    let verdict = c.on_packet(Hook::Postrouting, &mut packet, at, &Routed(route));
+    assert!(verdict == Verdict::Accept && !packet.changed());
+}
+
+fn reported(c: &mut Chain, ticket: u64, delivered: bool, ms: u64) {
+    let status = TxStatus {
+        ticket,
+        delivered,
+        attempts: 7,
+        airtime: None,
+        delay: Span::MILLI,
+    };
+    c.on_tx_status(&status, LATER + Span::MILLI * ms, &Routed(true));
+}
+
+//= spec#8.6
+#[test]
+fn the_sender_is_told_of_data_without_a_route_and_of_no_other_packets() {
+    let mut c = chain("[[handler]]\nuse = \"link-notice\"\n");
+    for (flag, len) in [
+        ("feedback", 0),
+        ("request", 0),
+        ("link_down", 0),
+        ("", 0),
+        ("rst", 0),
+    ] {
+        let other = match flag {
+            "rst" => packet(219, &[0; 7]),
+            _ => of_atp(flag, 7, 100, len),
+        };
+        leaves(&mut c, other, 1, 0, false);
+    }
+    leaves(&mut c, packet(6, &[0; 60]), 1, 0, false);
+    assert_eq!(notices(&mut c), []);
+    leaves(&mut c, of_atp("", 7, 100, 1_000), 1, 0, true);
+    assert_eq!(notices(&mut c), [], "it has a route");
+    leaves(&mut c, of_atp("", 7, 1_100, 1_000), 2, 0, false);
+    leaves(&mut c, of_atp("fin", 8, 9, 0), 3, 0, false);
+    assert_eq!(notices(&mut c), [(7, 1_100), (8, 9)]);
+    // One in a tenth of a second for each connection.
+    for (ms, told) in [
+        (1, false),
+        (99, false),
+        (100, true),
+        (199, false),
+        (200, true),
+    ] {
+        leaves(&mut c, of_atp("", 7, ms as u32, 1_000), 4, ms, false);
+        let wanted: &[(u32, u32)] = if told { &[(7, ms as u32)] } else { &[] };
+        assert_eq!(notices(&mut c), wanted, "after {ms} ms");
+    }
+    let counts = c.counters().next().expect("one").1.counts;
+    assert_eq!(counts, [("no_route", 4), ("failed", 0), ("spared", 3)]);
+}
+
+//= spec#8.6
+#[test]
+fn the_sender_is_told_of_data_whose_last_attempt_failed() {
+    let mut c = chain("[[handler]]\nuse = \"link-notice\"\n");
+    for ticket in 1..=5 {
+        leaves(&mut c, of_atp("", 7, ticket as u32, 1_000), ticket, 0, true);
+    }
+    leaves(&mut c, of_atp("request", 7, 6, 0), 6, 0, true);
+    reported(&mut c, 1, true, 1);
+    reported(&mut c, 9, false, 1);
+    reported(&mut c, 6, false, 1);
+    assert_eq!(notices(&mut c), []);
+    reported(&mut c, 3, false, 1);
+    assert_eq!(notices(&mut c), [(7, 3)]);
+    // The driver never took the second: its ticket may be any packet's now.
+    for ticket in [2, 3] {
+        reported(&mut c, ticket, false, 500);
+        assert_eq!(notices(&mut c), []);
+    }
+    // Nor is it the fourth's when another has that one.
+    leaves(&mut c, of_atp("", 8, 40, 1_000), 4, 500, true);
+    reported(&mut c, 4, false, 500);
+    assert_eq!(notices(&mut c), [(8, 40)]);
+}
+
+/// A node that does not know its routes, or looks for the next hop, has not lost the route.
+#[test]
+fn where_the_next_hop_is_not_known_nobody_is_told_of_a_route() {
+    let mut c = chain("[[handler]]\nuse = \"link-notice\"\n");
+    let mut octets = of_atp("", 7, 100, 1_000);
+    assert_eq!(
+        ask(&mut c, Hook::Postrouting, &mut octets, 1, &node(0)),
+        Verdict::Accept
+    );
+    assert_eq!(notices(&mut c), []);
+    reported(&mut c, 1, false, 1);
+    assert_eq!(notices(&mut c), [(7, 100)]);
+}
+
+#[test]
+fn what_a_node_remembers_of_data_and_connections_is_bounded() {
+    let mut c = chain("[[handler]]\nuse = \"link-notice\"\n");
+    for ticket in 1..=3_000 {
+        leaves(&mut c, of_atp("", 7, ticket as u32, 1_000), ticket, 0, true);
+    }
+    reported(&mut c, 3_000 - 1_024, false, 1);
+    assert_eq!(notices(&mut c), [], "the oldest are forgotten");
+    reported(&mut c, 3_000 - 1_023, false, 1);
+    assert_eq!(notices(&mut c), [(7, 3_000 - 1_023)]);
+    for conn_id in 100..1_100 {
+        leaves(&mut c, of_atp("", conn_id, 1, 1_000), 1, 2, false);
+    }
+    assert_eq!(notices(&mut c).len(), 1_000);
+    leaves(&mut c, of_atp("", 1_099, 2, 1_000), 1, 2, false);
+    leaves(&mut c, of_atp("", 100, 2, 1_000), 1, 2, false);
+    assert_eq!(
+        notices(&mut c),
+        [(100, 2)],
+        "told so long ago that it is forgotten"
+    );
+}
+
+#[test]
+fn only_compositions_have_handlers_with_a_switch() {
+    let found = error("[[handler]]\nuse = \"link-notice\"\nwith = \"elfn\"\n");
+    assert!(found.contains("the chain of a composition"), "{found}");
 }

@@ -79,6 +79,7 @@ pub static ATP_RATE: Descriptor = Descriptor {
         ("wrote", &["stalled"]),
         ("closing", &["stalled"]),
         ("timer", &["stalled"]),
+        ("?frozen", &[]),
     ],
     hooks: &["segment", "permit", "stamp"],
     fields: &[FieldUse::of(HeadField::TsEcho)],
@@ -237,6 +238,11 @@ impl Component for AtpRate {
             }
             return;
         }
+        // A node lost a packet, and the manager asks for the way by itself.
+        if matches!(signal, Signal::Ext(..)) {
+            (self.starting, self.misses, self.active) = (true, 0, cx.now);
+            return cx.out.disarm(DEADLINE);
+        }
         if !matches!(signal, Signal::Wrote | Signal::Closing) {
             return;
         }
@@ -391,6 +397,22 @@ mod tests {
         assert_eq!(ds(&t), 90_000.0);
         let mut literal = running(&[("miss_action", "none")], 3_000);
         assert!(stalled(&mut literal, 4_301) && ds(&literal) == 3_000.0);
+    }
+
+    //= spec#8.6
+    #[test]
+    fn once_a_node_lost_a_packet_the_answer_to_the_managers_question_sets_the_rate() {
+        let mut t = running(&[], 3_000);
+        let frozen = Signal::Ext(ExtId(1), [0; 2]);
+        assert_eq!(t.name(&frozen), "frozen");
+        assert!(t.signal(frozen).is_empty(), "it asks by itself");
+        t.board.conn.running = false;
+        assert!(!stalled(&mut t, 30_000) && t.probe("missed") == Some(0.0));
+        feedback(&mut t, 90_000, &[]);
+        assert_eq!(ds(&t), 3_000.0, "what was on its way says nothing");
+        t.board.conn.running = true;
+        feedback(&mut t, 5_000, &[4]);
+        assert_eq!((ds(&t), t.probe("starts")), (5_000.0, Some(2.0)));
     }
 
     #[test]

@@ -14,16 +14,22 @@
 //! the feedback that acknowledges the peer's end, which bears FIN; one that wrote sends its own
 //! FIN. A listener's connection counts as open, for the application too, with the SYN: the peer may
 //! wait for it to speak.
+//!
+//! With `elfn` a node that loses a packet for good says so (LINK_DOWN, Behaviour 8.6): the way is
+//! asked for at once, and what was on its way already is no answer. Emits `frozen` then.
 
-use wifu_engine::admission::{Admission, Claim, Holder, Kept, Key, first};
+mod by_identifier;
+
+use by_identifier::ByIdentifier;
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{EPOCH, epoch};
+use wifu_engine::signal::ExtId;
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Params,
-    Role, Segment, Signal, Tuple, Want, WordSpec,
+    Role, Segment, Signal, Want, WordSpec,
 };
-use wifu_wire::{Class, Flags, Head, HeadField, Seq, Span, Time, Word};
+use wifu_wire::{Class, Flags, Head, HeadField, Span, Time, Word};
 
 /// See the module.
 pub static QUICK_START: Descriptor = Descriptor {
@@ -53,19 +59,29 @@ pub static QUICK_START: Descriptor = Descriptor {
             Span(3_600_000_000_000),
             "A peer that was open and answers no probe for so long is given up.",
         ),
+        ParamSpec::flag(
+            "elfn",
+            false,
+            "Stop, and ask for the way, when a node says that it lost a packet for good: nodes bring \
+             the handler `link-notice` then (Behaviour 8.6).",
+        ),
     ],
     words: &[
         WordSpec::new("request", 1),
         WordSpec::new("feedback", 1).marking(Class::Feedback),
         WordSpec::new("quick", 1),
         WordSpec::new("fb_seq", 8).read(),
+        WordSpec::new("link_down", 1)
+            .marking(Class::Feedback)
+            .read(),
     ],
-    probes: &["asked", "stale"],
+    probes: &["asked", "stale", "frozen"],
     reads: Facts::TX.with(Facts::RX),
     wants: Facts::PEER,
     writes: Facts::CONN,
     hears: &[
-        ("segment", &["opened", "ended"]),
+        ("?stalled", &[]),
+        ("segment", &["opened", "ended", "frozen"]),
         ("timer", &["ended"]),
         ("connect", &[]),
         ("listen", &[]),
@@ -75,7 +91,6 @@ pub static QUICK_START: Descriptor = Descriptor {
         ("acked", &["ended"]),
         ("arrived", &[]),
         ("?gave-up", &["ended"]),
-        ("?stalled", &[]),
     ],
     offers: &[Kind::Control, Kind::Probe, Kind::Ack],
     needs: &[("unit", &["octets"])],
@@ -93,64 +108,6 @@ pub static QUICK_START: Descriptor = Descriptor {
     build: |p| Ok(Box::new(QuickStart::new(p))),
     ..Descriptor::EMPTY
 };
-
-/// A connection is whose identifier its packets carry; between two ends there is one at a time.
-#[derive(Debug)]
-struct ByIdentifier;
-
-/// So long nothing came of a connection that another one may replace (Behaviour 16.6).
-const SILENT: Span = Span(3_000_000_000);
-
-impl Admission for ByIdentifier {
-    fn key(&self, ends: &Tuple, id: u32) -> Key {
-        Key::identifier(ends, id)
-    }
-
-    fn place(&self, ends: &Tuple, _id: u32) -> Key {
-        Key::ends(ends)
-    }
-
-    fn draws_identifier(&self) -> bool {
-        true
-    }
-
-    fn opens(&self, head: &Head) -> bool {
-        first(head)
-    }
-
-    //= spec#16.6
-    // "other conn id from same 4-tuple: replace if no packet for 3 s, else RST"
-    fn claim(&self, holder: &Holder<'_>, head: &Head) -> Claim {
-        if holder.board.site.conn_id == head.conn_id {
-            Claim::Own
-        } else if holder.rests || holder.silent >= SILENT {
-            Claim::Replaces
-        } else {
-            Claim::Refused
-        }
-    }
-
-    /// A SYN alone may have any address as its source. The opener confirms the answer therefore,
-    /// which spec.md does not have: else a flood of SYNs would be a flood of connections.
-    fn proves(&self, head: &Head) -> bool {
-        !first(head)
-    }
-
-    fn keeps(&self) -> Kept {
-        Kept {
-            openers: 4_096,
-            span: Span::SECOND * 60,
-        }
-    }
-
-    fn restores(&self, head: &Head, _iss: Seq) -> bool {
-        !head.flags.has(Flags::RST)
-    }
-
-    fn rests(&self, state: State) -> bool {
-        state == State::TimeWait
-    }
-}
 
 const RETRY: u8 = 0;
 const LINGER: u8 = 1;
@@ -171,6 +128,9 @@ const HALF_OPEN: Span = Span(120_000_000_000);
 struct QuickStart {
     /// request, feedback, quick, fb_seq.
     words: [Word; 4],
+    link_down: Word,
+    freeze: ExtId,
+    elfn: bool,
     epoch: Span,
     tries: u32,
     limit: Span,
@@ -178,6 +138,8 @@ struct QuickStart {
     latest: Option<u8>,
     /// Since when the way is asked for.
     probing: Option<Time>,
+    /// A node lost a packet: nothing but the answer to that question ends it.
+    frozen: bool,
     /// Questions since then, or SYNs.
     asked: u32,
     /// Nothing but the SYN was seen.
@@ -185,8 +147,8 @@ struct QuickStart {
     /// We wrote nothing and answer the peer's end by feedback that bears ours: so often by now.
     last_word: Option<u32>,
     owes: Owes,
-    /// Questions so far; feedbacks that were old.
-    counts: [u32; 2],
+    /// Questions so far; feedbacks that were old; notices that were heeded.
+    counts: [u32; 3],
 }
 
 /// What is to be sent.
@@ -206,16 +168,20 @@ impl QuickStart {
     fn new(p: &Params<'_>) -> QuickStart {
         QuickStart {
             words: ["request", "feedback", "quick", "fb_seq"].map(|w| p.word(w)),
+            link_down: p.word("link_down"),
+            freeze: p.ext("frozen"),
+            elfn: p.flag("elfn"),
             epoch: p.span("epoch"),
             tries: p.int("syn_tries") as u32,
             limit: p.span("ask_limit"),
             latest: None,
             probing: None,
+            frozen: false,
             asked: 0,
             half_open: false,
             last_word: None,
             owes: Owes::default(),
-            counts: [0; 2],
+            counts: [0; 3],
         }
     }
 
@@ -279,6 +245,7 @@ impl QuickStart {
 
     fn run(&mut self, cx: &mut Cx<'_>) {
         (self.probing, self.asked, self.owes.probe) = (None, 0, false);
+        self.frozen = false;
         cx.out.disarm(RETRY);
         cx.write(|c: &mut ConnFacts| c.running = true);
     }
@@ -314,6 +281,26 @@ impl QuickStart {
         Admit::Pass
     }
 
+    /// A node on the way lost a packet for good. It means nothing of what is not on its way, nor
+    /// while the way is asked for.
+    //= spec#8.6
+    // "the sender freezes (no data, probes as in PROBING) until a probe is answered, then
+    // quick-start"
+    fn on_notice(&mut self, head: &Head, cx: &mut Cx<'_>) -> Admit {
+        let tx = &cx.board.tx;
+        let outstanding = tx.una.upto(head.seq) && head.seq.before(tx.max);
+        if !(self.elfn && outstanding) {
+            return Admit::Drop("notice of nothing on its way");
+        }
+        if cx.board.conn.running {
+            self.frozen = true;
+            self.counts[2] += 1;
+            self.ask(cx);
+            cx.out.emit(Signal::Ext(self.freeze, [0; 2]));
+        }
+        Admit::Drop("notice of a lost packet")
+    }
+
     /// Feedback, told by its number from what is old.
     //= spec#8.3
     // "fb_seq newer than last (serial 8 bit)"; 16.6: "ordinary feedback | counts as life sign"
@@ -327,12 +314,13 @@ impl QuickStart {
         // So many may have been lost that the number looks old: an answer to what is asked counts.
         let asked_at = self.probing.map(Time::wire_micros);
         let answers = |at: u32| quick == 1 && (head.ts_echo.wrapping_sub(at) as i32) >= 0;
-        if !newer && !asked_at.is_some_and(answers) {
+        let answered = asked_at.is_some_and(answers);
+        if !newer && !answered {
             self.counts[1] += 1;
             return Admit::Drop("stale feedback");
         }
         self.latest = Some(number);
-        if self.probing.is_some() {
+        if self.probing.is_some() && (answered || !self.frozen) {
             self.run(cx);
         }
         //= spec#8.5
@@ -457,6 +445,9 @@ impl Component for QuickStart {
                 State::Listen => Admit::Drop("LISTEN: RST"),
                 _ => self.on_rst(cx),
             };
+        }
+        if head.get(self.link_down) == 1 {
+            return self.on_notice(head, cx);
         }
         if state == State::SynSent {
             return self.in_syn_sent(head, cx);
@@ -590,9 +581,10 @@ impl Component for QuickStart {
     }
 
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
-        let [asked, stale] = self.counts.map(f64::from);
+        let [asked, stale, frozen] = self.counts.map(f64::from);
         probe("asked", asked);
         probe("stale", stale);
+        probe("frozen", frozen);
     }
 }
 
@@ -600,21 +592,27 @@ impl Component for QuickStart {
 mod tests {
     use super::*;
     use wifu_engine::Bench;
+    use wifu_wire::Seq;
 
     /// Words by their places in the descriptor.
     const REQUEST: Word = Word(0);
     const FEEDBACK: Word = Word(1);
     const QUICK: Word = Word(2);
     const FB_SEQ: Word = Word(3);
+    const LINK_DOWN: Word = Word(4);
 
     fn opened() -> Bench {
         let mut t = Bench::new(&QUICK_START, &[]).unwrap();
+        opened_from(&mut t);
+        t
+    }
+
+    fn opened_from(t: &mut Bench) {
         t.board.site.isn = Seq(100);
         (t.board.site.mtu, t.board.site.overhead) = (1500, 68);
         (t.board.site.snd_buf, t.board.site.rcv_buf) = (65_535, 65_535);
         t.now = Time(1_000_000_000);
         let _ = t.signal(Signal::Connect);
-        t
     }
 
     /// What it sends of this kind.
@@ -636,15 +634,20 @@ mod tests {
     }
 
     fn running() -> Bench {
-        let mut t = opened();
-        let syn = said(&mut t, Kind::Control).expect("a SYN");
+        let mut t = Bench::new(&QUICK_START, &[]).unwrap();
+        running_from(&mut t);
+        t
+    }
+
+    fn running_from(t: &mut Bench) {
+        opened_from(t);
+        let syn = said(t, Kind::Control).expect("a SYN");
         assert_eq!(
             (syn.flags, syn.seq, syn.get(REQUEST)),
             (Flags::SYN, Seq(100), 1)
         );
-        assert_eq!(feedback(&mut t, 1, true, Flags::SYN), Admit::Pass);
+        assert_eq!(feedback(t, 1, true, Flags::SYN), Admit::Pass);
         assert!(t.board.conn.running && t.board.conn.mss == 1_432);
-        t
     }
 
     /// When the next question leaves, in seconds from now.
@@ -703,6 +706,62 @@ mod tests {
         let _ = t.signal(stall);
         assert_eq!(feedback(&mut t, 2, false, Flags(0)), Admit::Pass);
         assert!(t.board.conn.running, "ordinary feedback, and new");
+    }
+
+    /// A notice of the packet of this number, and whether it was heeded.
+    fn notice(t: &mut Bench, seq: u32) -> bool {
+        let mut head = Head::default();
+        head.seq = Seq(seq);
+        head.set(LINK_DOWN, 1);
+        let (verdict, said) = t.segment(&head, &[]);
+        assert!(matches!(verdict, Admit::Drop(_)), "nobody else sees it");
+        said.iter().any(|s| t.name(s) == "frozen")
+    }
+
+    //= spec#8.6
+    #[test]
+    fn a_notice_stops_the_sender_until_its_question_is_answered() {
+        let mut t = Bench::new(&QUICK_START, &[("elfn", "on")]).unwrap();
+        running_from(&mut t);
+        (t.board.tx.una, t.board.tx.max) = (Seq(5_000), Seq(9_000));
+        // Of what is acknowledged, and of what never left, none is heeded.
+        for seq in [4_999, 9_000, 5_000u32.wrapping_sub(1 << 31)] {
+            assert!(!notice(&mut t, seq) && t.board.conn.running, "{seq}");
+        }
+        assert!(notice(&mut t, 5_000) && !t.board.conn.running);
+        let probe = said(&mut t, Kind::Probe).expect("a question");
+        assert_eq!((probe.seq, probe.get(REQUEST)), (Seq(9_000), 1));
+        assert_eq!(waits(&t), 1.0);
+        assert!(!notice(&mut t, 8_999), "it asks already");
+        assert!(said(&mut t, Kind::Probe).is_none());
+        // What was on its way when the link went, and an old answer, are heard and end nothing.
+        assert_eq!(feedback(&mut t, 2, false, Flags(0)), Admit::Pass);
+        assert!(!t.board.conn.running);
+        let mut late = Head::default();
+        (late.ack, late.ts_echo) = (Some(Seq(101)), t.now.wire_micros() - 1);
+        for (word, value) in [(FEEDBACK, 1), (QUICK, 1), (FB_SEQ, 3)] {
+            late.set(word, value);
+        }
+        assert_eq!(t.segment(&late, &[]).0, Admit::Pass);
+        assert!(!t.board.conn.running);
+        t.now += Span::MILLI * 30;
+        assert_eq!(feedback(&mut t, 4, true, Flags(0)), Admit::Pass);
+        assert!(t.board.conn.running && t.due(RETRY) == Time::NEVER);
+        // Asked for feedback that stays away, any is a sign of life, as before.
+        let _ = t.signal(Signal::Ext(ExtId(0), [0; 2]));
+        assert!(!t.board.conn.running);
+        assert_eq!(feedback(&mut t, 5, false, Flags(0)), Admit::Pass);
+        assert!(t.board.conn.running && t.probe("frozen") == Some(1.0));
+    }
+
+    #[test]
+    fn without_elfn_and_before_it_is_open_no_notice_is_heeded() {
+        let mut t = running();
+        (t.board.tx.una, t.board.tx.max) = (Seq(5_000), Seq(9_000));
+        assert!(!notice(&mut t, 5_000) && t.board.conn.running);
+        let mut t = Bench::new(&QUICK_START, &[("elfn", "on")]).unwrap();
+        let _ = t.signal(Signal::Listen);
+        assert!(!notice(&mut t, 0) && t.board.conn.state == State::Listen);
     }
 
     #[test]

@@ -57,6 +57,7 @@ pub static HOLES: Descriptor = Descriptor {
             feedback: p.word("feedback"),
             guard: p.flag("rtx_guard"),
             table: VecDeque::new(),
+            most: 0,
             first: NONE,
             queued: 0,
             counts: [0; 2],
@@ -94,7 +95,10 @@ struct Holes {
     more: Word,
     feedback: Word,
     guard: bool,
+    /// It grows by doubling to what is ever on its way at once.
     table: VecDeque<Sending>,
+    /// So many segments are on their way at most.
+    most: usize,
     /// Where in the table the first one is that waits to go again.
     first: usize,
     queued: u32,
@@ -212,7 +216,8 @@ impl Component for Holes {
         }
         let first = cx.board.tx.iss.plus(1);
         let full = cx.board.site.snd_buf / cx.board.conn.mss.max(1);
-        self.table.reserve(full as usize + SPARE);
+        self.most = full as usize + SPARE;
+        self.table.reserve(SPARE);
         cx.write(|t: &mut TxFacts| (t.una, t.nxt, t.max) = (first, first, first));
     }
 
@@ -230,7 +235,7 @@ impl Component for Holes {
                 least: bytes,
             });
         }
-        if self.table.len() >= self.table.capacity() {
+        if self.table.len() >= self.most {
             return None;
         }
         let waiting = app.end.beyond(tx.nxt);
@@ -417,6 +422,21 @@ mod tests {
         let (payload, ..) = t.fill(&want, &mut head);
         let (start, len) = (at(2).plus(300), 700);
         assert_eq!(payload, Payload::Stream { start, len });
+    }
+
+    #[test]
+    fn no_more_segments_are_on_their_way_than_a_full_buffer_makes_and_some() {
+        let mut t = sent(0, &[]);
+        let mut n = 0;
+        while n < 1_000 {
+            t.board.app.end = t.board.tx.nxt.plus(1);
+            let Some(want) = t.offer(Kind::New) else {
+                break;
+            };
+            let _ = t.fill(&want, &mut Head::default());
+            n += 1;
+        }
+        assert_eq!(n, 64 + SPARE);
     }
 
     #[test]

@@ -279,9 +279,8 @@ impl Forwarding {
         let buffer = self.pool.buffer();
         let packet = Packet::new(buffer, 0, node, super::address::node_of(to), octets[9]);
         let id = self.pool.insert(packet);
-        let mut whole = octets.to_vec();
-        wifu_core::ip::repair(&mut whole);
-        if self.pool.rewrite(id, &whole) {
+        if self.pool.rewrite(id, octets) {
+            wifu_core::ip::repair(self.pool.own(id));
             return Some(id);
         }
         self.pool.release(id);

@@ -13,12 +13,17 @@ const SNOOPED: &str = "[protocol.snooped]\nextends = \"tcp-newreno\"\nnumber = 2
     [handlers.snooped]\nchain = [\"snoop\"]\n";
 
 fn row(test: &str, middle: &[&str]) -> World {
+    serving(test, "snooped", middle)
+}
+
+/// ... that serve this one.
+fn serving(test: &str, protocol: &str, middle: &[&str]) -> World {
     let mut w = World::row(test);
     let file = w.dir.join("own.toml");
     std::fs::write(&file, SNOOPED).expect("file");
     let file = file.to_str().expect("a name").to_owned();
     for (i, host) in w.hosts.iter_mut().enumerate() {
-        let mut args = vec!["--file", &file, "--serve", "snooped"];
+        let mut args = vec!["--file", &file, "--serve", protocol];
         args.extend(middle.iter().filter(|_| i == 1));
         host.start_daemon(&args);
     }
@@ -80,6 +85,42 @@ fn a_handler_on_a_relay_sees_what_the_kernel_would_have_forwarded() {
     assert_eq!(number(&snoop, "packets"), passed);
     assert!(number(&snoop, "kept") > 2 * 2_000_000 / 1460, "{snoop}");
     assert_eq!(number(&packets, "route") + number(&packets, "queue"), 0);
+}
+
+/// The relay has no route to the far host for two seconds: it says so, and the sender waits.
+#[test]
+fn a_relay_that_loses_the_route_tells_the_sender_of_atp() {
+    if !privileged() {
+        return;
+    }
+    let spec = "atp-adaptive,elfn=on,ds_first=1ms";
+    let mut w = serving("elfn", spec, &[]);
+    let play = |host: &Host, who: &str| {
+        let args = [who, FAR, "7000", "exchange", "2000000"];
+        peer(host.over(spec, "python3"), &args)
+    };
+    let [near, relay, far] = &w.hosts[..] else {
+        unreachable!("three hosts");
+    };
+    let mut server = far.serve(7000, &mut play(far, "listen"));
+    let mut client = near.start(&mut play(near, "connect"));
+    let route = |verb: &str| {
+        let mut ip = relay.command("ip");
+        relay.run(ip.args(["route", verb, "10.79.2.0/24", "dev", "eth1"]));
+    };
+    std::thread::sleep(Duration::from_millis(700));
+    route("del");
+    std::thread::sleep(Duration::from_secs(2));
+    route("add");
+    let (there, here) = (server.report(), client.report());
+    assert_eq!(
+        (&there["got"], &here["got"]),
+        (&here["sent"], &there["sent"])
+    );
+    let counted = w.hosts[1].stop_daemon();
+    let notice = &counted["handlers"][1];
+    assert_eq!(notice["name"], "link-notice", "{counted}");
+    assert!(number(&notice["counts"], "no_route") >= 1, "{notice}");
 }
 
 #[test]
