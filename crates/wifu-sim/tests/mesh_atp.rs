@@ -367,8 +367,10 @@ fn feedback_may_go_before_data() {
     let outcome = run("atp-aggressive", 3, &file("2M"), &more);
     delivered(&outcome, 2_000_000);
     let reports = last(&outcome, "peer.epochs.feedbacks");
-    let first: u64 = outcome.nodes.iter().map(|n| n.first).sum();
-    assert!(first as f64 > 0.9 * reports, "{first} of {reports}");
+    // At the receiver and at both relays, where data waits.
+    for node in &outcome.nodes[1..] {
+        assert!(node.first as f64 > 0.9 * reports, "{node:?} of {reports}");
+    }
 }
 
 /// A changed hash is a changed simulation: published figures then belong to an older version. If

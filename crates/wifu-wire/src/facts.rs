@@ -33,9 +33,24 @@ pub struct LinkFacts {
 // Each of 8 octets but three; asked for once per packet at most, it is copied.
 const _: () = assert!(size_of::<LinkFacts>() <= 104);
 
-/// Idle for so long: the delay average says nothing of the present any more (Behaviour 7.4).
-const T_IDLE: Span = Span(100_000_000);
-/// ... unless the medium is busier than this.
+/// When what a driver measured says nothing of the present any more (Behaviour 7.4).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Staleness {
+    /// Idle for so long, a node reports that it is (T_idle).
+    pub idle: Span,
+    /// Without a report of the driver for so long its average is forgotten, if ever.
+    pub forgotten: Option<Span>,
+}
+
+impl Staleness {
+    /// As Behaviour 7.4 has it.
+    pub const STANDARD: Staleness = Staleness {
+        idle: Span(100_000_000),
+        forgotten: None,
+    };
+}
+
+/// Idle, unless the medium is busier than this.
 const BUSY: f32 = 0.05;
 
 impl LinkFacts {
@@ -45,10 +60,19 @@ impl LinkFacts {
     /// path; a queue is empty; a driver that never reported did so last at time 0, when the clock
     /// started; a medium is quiet ("no CCA info").
     pub fn reported(&self, now: Time) -> (Span, bool) {
+        self.reported_by(now, &Staleness::STANDARD)
+    }
+
+    /// The same by another rule of what is too old. How busy the medium is stays a matter of the
+    /// last tenth of a second.
+    pub fn reported_by(&self, now: Time, rule: &Staleness) -> (Span, bool) {
         let empty = self.queued.is_none_or(|packets| packets == 0);
         let quiet = self.busy.is_none_or(|share| share < BUSY);
-        let idle = empty && now - self.last_done.unwrap_or(Time::ZERO) > T_IDLE && quiet;
-        (self.delay.or(self.first).unwrap_or(Span::ZERO), idle)
+        let silent = now - self.last_done.unwrap_or(Time::ZERO);
+        let forgotten = rule.forgotten.is_some_and(|limit| silent > limit);
+        let delay = self.delay.filter(|_| !forgotten).or(self.first);
+        let idle = empty && silent > rule.idle && quiet;
+        (delay.unwrap_or(Span::ZERO), idle)
     }
 }
 
@@ -72,6 +96,14 @@ mod tests {
         };
         assert_eq!(facts.reported(ms(1101)), (Span(700_000), true));
         assert_eq!(facts.reported(ms(1099)), (Span(700_000), false));
+        let rule = Staleness {
+            idle: Span(500_000_000),
+            forgotten: Some(Span(2_000_000_000)),
+        };
+        let by_rule = |at| facts.reported_by(ms(at), &rule);
+        assert_eq!(by_rule(1499), (Span(700_000), false));
+        assert_eq!(by_rule(3000), (Span(700_000), true));
+        assert_eq!(by_rule(3001), (Span(681_500), true), "forgotten");
         let busy = LinkFacts {
             busy: Some(0.2),
             ..facts

@@ -31,7 +31,7 @@ pub use carried::HeadField;
 pub use checksum::Pseudo;
 pub use codec::Codec;
 pub use delays::Delays;
-pub use facts::LinkFacts;
+pub use facts::{LinkFacts, Staleness};
 pub use format::{Class, Format};
 pub use head::{Flags, FrameFacts, Head, Place, RANGES, SynOptions, WORDS, Wire, Word};
 pub use ip::{AnyIpInfo, Ecn, IpInfo};

@@ -347,6 +347,20 @@ fn feedback_and_what_is_not_atp_pass_the_collector_untouched() {
 }
 
 #[test]
+fn when_a_node_is_idle_and_forgets_is_the_collectors_to_say() {
+    let raised = |more: &str| {
+        let mut c = chain(&format!("[[handler]]\nuse = \"delay-collector\"\n{more}"));
+        let mut bytes = atp(0, 0, 0);
+        let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &idle(5000));
+        u32::from_be_bytes(bytes[DELAY_AT..DELAY_AT + 4].try_into().expect("four"))
+    };
+    assert_eq!(raised(""), 15_000);
+    assert_eq!(raised("idle_after = \"60s\"\n"), 5_000);
+    // It forgets what it measured, and knows of no D0.
+    assert_eq!(raised("stale_reset = true\n"), 0);
+}
+
+#[test]
 fn the_shim_of_tp_alpha_goes_in_is_raised_and_comes_out_with_the_delay() {
     let mut c = chain("[[handler]]\nuse = \"tpa-shim\"\n");
     let mut tcp = vec![0; 40];
