@@ -84,6 +84,9 @@ pub struct FlowOutcome {
     pub last_byte_s: Option<f64>,
     /// When the sender knew that all was delivered.
     pub known_s: Option<f64>,
+    /// The longest time for which routing had no way to `to`, seconds.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub routeless_s: f64,
     /// Everything the application had to send was delivered.
     pub finished: bool,
     /// End of the time that `goodput_bps` is about, seconds.
@@ -250,6 +253,10 @@ impl PacketOutcome {
 
 fn is_zero(n: &u64) -> bool {
     *n == 0
+}
+
+fn is_no_time(s: &f64) -> bool {
+    *s == 0.0
 }
 
 /// One request, or one file.

@@ -531,6 +531,25 @@ fn a_daemon_broadcasts_and_withdraws_links_that_fall_silent() {
         counted[2] > Some(0) && counted[2] < counted[3],
         "{counted:?}"
     );
+    // There is always a way; with the bad link alone there is none while it is withdrawn.
+    assert_eq!(
+        [&kept, &withdrawn].map(|o| o.flows[0].routeless_s),
+        [0.0; 2]
+    );
+    let alone = |withdraw: bool| {
+        let bad = "snr_db = [[0.0, 8.0], [8.0, 0.0]]\n";
+        let (_, rest) = cut(withdraw)
+            .split_once("[radio]")
+            .map(|(a, b)| (a.to_string(), b.to_string()))
+            .expect("a radio");
+        format!(
+            "[topology.matrix]\n{bad}[radio]{}",
+            rest.replace("n4", "n2")
+        )
+    };
+    let without = [false, true].map(|w| run(&alone(w)).flows[0].routeless_s);
+    assert_eq!(without[0], 0.0);
+    assert!((1.0..100.0).contains(&without[1]), "{without:?} s");
     let idle = cut(false).replace("withdraw = false", "misses = 4");
     let error = Scenario::from_toml(&idle)
         .expect_err("no effect")

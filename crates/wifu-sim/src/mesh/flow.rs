@@ -119,6 +119,28 @@ pub(crate) struct Account {
     pub(crate) requests: Vec<RequestOutcome>,
     pub(crate) requests_failed: Vec<FailedRequest>,
     pub(crate) totals: Totals,
+    pub(crate) routeless: Routeless,
+}
+
+/// For how long there was no route.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Routeless {
+    since: Option<Time>,
+    longest: Span,
+}
+
+impl Routeless {
+    /// Routes were laid, and one is there or none.
+    pub(crate) fn is(&mut self, now: Time, there: bool) {
+        self.longest = self.longest(now);
+        self.since = (!there).then(|| self.since.unwrap_or(now));
+    }
+
+    /// The longest time so far.
+    pub(crate) fn longest(&self, now: Time) -> Span {
+        let last = self.since.map_or(Span::ZERO, |since| now - since);
+        self.longest.max(last)
+    }
 }
 
 /// Datagrams without any protocol.

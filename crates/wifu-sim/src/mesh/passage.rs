@@ -321,6 +321,10 @@ impl Simulation {
     /// Routes were laid: ends and lanes learn of theirs.
     #[inline(never)]
     pub(crate) fn reroute(&mut self) {
+        for flow in &mut self.flows.all {
+            let is_there = !self.net.path(flow.src, flow.dst).is_empty();
+            flow.account.routeless.is(self.clock.now, is_there);
+        }
         for node in 0..self.plan.nodes.len() as u16 {
             let now = self.clock.now;
             let (here, mut ways) = self.at(node);

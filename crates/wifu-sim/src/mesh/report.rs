@@ -161,6 +161,7 @@ fn flow_outcome(
         first_byte_s: seconds(account.first),
         last_byte_s: seconds(account.last),
         known_s: seconds(account.known),
+        routeless_s: account.routeless.longest(now).as_secs_f64(),
         finished: account.finished,
         until_s: until.as_secs_f64(),
         bytes: account.bytes,
