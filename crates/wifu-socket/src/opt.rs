@@ -2,7 +2,7 @@
 //! daemon knows, and what is taken without effect ([`inert`]).
 
 use crate::call::{cookie, reason, spec};
-use crate::daemon::{self, Failure};
+use crate::daemon::{self, Failure, Reply};
 use crate::inert;
 use crate::linger;
 use crate::note;
@@ -272,7 +272,8 @@ fn tuned(name: c_int) -> Option<Tuned> {
 /// Tunes a parameter where the composition has it. Programs set such options as a matter of course:
 /// where nothing comes of it, that is a note and no error.
 fn tune(fd: c_int, tag: Tag, (level, name, value): (c_int, c_int, i32), param: (&str, &str)) {
-    if tell(fd, tag, param.0, param.1).is_err() {
+    let reply = put(fd, tag, param.0, param.1);
+    if !reply.is_ok_and(|r| r.answer().errno == 0) {
         inert::say(level, name, value);
     }
 }
@@ -340,16 +341,7 @@ fn set_bit(fd: c_int, tag: Tag, bit: Tag, name: &str, on: bool) -> Result<()> {
 }
 
 fn tell(fd: c_int, tag: Tag, name: &str, value: &str) -> Result<()> {
-    if name.len() > MAX_NAME || value.len() > MAX_VALUE {
-        return Err(Errno(libc::EINVAL));
-    }
-    let reply = daemon::ask(&Request::SetOpt {
-        cookie: cookie(fd)?,
-        spec: spec(tag),
-        name,
-        value,
-    });
-    let reply = reply.map_err(Failure::errno)?;
+    let reply = put(fd, tag, name, value)?;
     let answer = reply.answer();
     if answer.errno == 0 {
         return Ok(());
@@ -359,6 +351,20 @@ fn tell(fd: c_int, tag: Tag, name: &str, value: &str) -> Result<()> {
         SAID.say(format_args!("{text}"));
     }
     Err(Errno(answer.errno as c_int))
+}
+
+/// What the daemon answers to an option.
+fn put(fd: c_int, tag: Tag, name: &str, value: &str) -> Result<Reply> {
+    if name.len() > MAX_NAME || value.len() > MAX_VALUE {
+        return Err(Errno(libc::EINVAL));
+    }
+    let reply = daemon::ask(&Request::SetOpt {
+        cookie: cookie(fd)?,
+        spec: spec(tag),
+        name,
+        value,
+    });
+    reply.map_err(Failure::errno)
 }
 
 fn set_max_seg(fd: c_int, tag: Tag, octets: i32) -> Result<()> {

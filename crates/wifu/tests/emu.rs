@@ -22,6 +22,8 @@ use common::privileged;
 
 #[path = "../../wifu-linux/tests/common/mod.rs"]
 mod common;
+#[path = "emu/atp.rs"]
+mod atp;
 #[path = "emu/hops.rs"]
 mod hops;
 #[path = "emu/monitor.rs"]
