@@ -24,6 +24,16 @@ pub const KAPPA: ParamSpec = ParamSpec::real(
     "Share of the difference between the path's rate and ours by which ours rises.",
 );
 
+/// How many packets are to be at the slowest node.
+pub const TARGET: ParamSpec = ParamSpec::real(
+    "target",
+    1.0,
+    0.25,
+    16.0,
+    "So many packets per delay of the path: as many of the flow wait at its slowest node on the \
+     average, by Little's law.",
+);
+
 /// The interval before any feedback.
 pub const DS_FIRST: ParamSpec = ParamSpec::span(
     "ds_first",
@@ -46,20 +56,22 @@ pub struct Interval {
     first: f64,
     /// D_s, microseconds.
     ds: f64,
+    target: f64,
     pace: Pace,
     raised: u32,
     lowered: u32,
 }
 
 impl Interval {
-    /// From [`PHI`], [`KAPPA`] and [`DS_FIRST`].
-    pub fn new(p: &Params<'_>) -> Interval {
+    /// From [`PHI`], [`KAPPA`] and [`DS_FIRST`], for so many packets at the slowest node ([`TARGET`]).
+    pub fn new(p: &Params<'_>, target: f64) -> Interval {
         let first = p.span(DS_FIRST.name).0 as f64 / 1e3;
         let mut interval = Interval {
             phi: p.real(PHI.name),
             kappa: p.real(KAPPA.name),
             first,
             ds: first,
+            target,
             pace: Pace::default(),
             raised: 0,
             lowered: 0,
@@ -91,7 +103,7 @@ impl Interval {
 
     /// Feedback: the path's delay is `us`.
     pub fn follow(&mut self, us: f64) {
-        let next = follow(self.ds, us, self.phi, self.kappa);
+        let next = follow(self.ds, us / self.target, self.phi, self.kappa);
         self.raised += u32::from(next < self.ds);
         self.lowered += u32::from(next > self.ds);
         self.set(next);

@@ -39,7 +39,7 @@ pub use growth::{
 };
 pub use holes::{EPISODES, Holes, LTX, Passed, RANGES, REARM};
 pub use hystart::{HYSTART, HyStart, Pace as StartPace};
-pub use interval::{DS_FIRST, Interval, KAPPA, PHI};
+pub use interval::{DS_FIRST, Interval, KAPPA, PHI, TARGET};
 pub use marks::{ECN, ECN_ECHO, Marks};
 pub use owed::{AckRule, Acking, Held, Owed};
 pub use pace::Pace;

@@ -12,7 +12,7 @@
 use wifu_engine::board::Board;
 use wifu_engine::component::Cx;
 use wifu_engine::descriptor::FEEDBACK;
-use wifu_engine::kit::{Ewma, Reader, epoch};
+use wifu_engine::kit::{Ewma, Reader, TARGET, epoch};
 use wifu_engine::signal::Arrived;
 use wifu_engine::{
     Admit, Component, Descriptor, Facts, FieldUse, Kind, Out, ParamSpec, Params, Role, Segment,
@@ -56,6 +56,7 @@ pub static EPOCHS: Descriptor = Descriptor {
             1.0,
             "Adaptive: faster is below so many times D_s (Behaviour D1).",
         ),
+        TARGET,
     ],
     words: &[
         WordSpec::new("delay", 32).by_hops(),
@@ -71,7 +72,7 @@ pub static EPOCHS: Descriptor = Descriptor {
         WordSpec::new("more", 1).written(),
     ],
     notes: &[FEEDBACK],
-    probes: &["feedbacks", "early", "hops", "delay_us", "holes"],
+    probes: &["feedbacks", "early", "hops", "delay_us", "max_us", "holes"],
     reads: Facts::RX.with(Facts::CONN),
     wants: Facts::TX,
     hears: &[
@@ -147,6 +148,7 @@ struct Epochs {
     drops: u64,
     run: u64,
     slow: f64,
+    target: f64,
     /// D_avg, microseconds.
     average: Ewma,
     latest: Latest,
@@ -184,6 +186,7 @@ impl Epochs {
             drops: p.int("adapt_drops"),
             run: p.int("adapt_run"),
             slow: p.real("adapt_slow_factor"),
+            target: p.real(TARGET.name),
             average: Ewma::new(p.real("beta")),
             latest: Latest::default(),
             runs: Runs::default(),
@@ -242,7 +245,7 @@ impl Epochs {
         if latest.adapt == 0 || latest.ds == 0 {
             return false;
         }
-        let (delay, ds) = (f64::from(latest.delay), f64::from(latest.ds));
+        let (delay, ds) = (f64::from(latest.delay) / self.target, f64::from(latest.ds));
         (runs.slower, runs.faster) = if delay > ds {
             (runs.slower + 1, 0)
         } else if delay > 0.0 && delay < self.slow * ds {
@@ -362,6 +365,7 @@ impl Component for Epochs {
         probe("early", self.early as f64);
         probe("hops", f64::from(self.latest.hops));
         probe("delay_us", self.average.value().unwrap_or(0.0));
+        probe("max_us", f64::from(self.latest.delay));
         probe("holes", self.holes as f64);
     }
 }
@@ -481,6 +485,15 @@ mod tests {
             data(&mut t, 2_000, 1, 2_000);
             assert!(feedback(&mut t).is_none());
         }
+    }
+
+    #[test]
+    fn of_two_packets_in_a_delay_one_is_as_fast_as_the_path_at_half_of_it() {
+        let mut t = receiver(&[("target", "2")]);
+        (0..30).for_each(|_| data(&mut t, 4_000, 0, 2_000));
+        assert!(feedback(&mut t).is_none());
+        (0..10).for_each(|_| data(&mut t, 4_001, 0, 2_000));
+        assert!(feedback(&mut t).is_some());
     }
 
     #[test]

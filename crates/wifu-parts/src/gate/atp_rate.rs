@@ -11,7 +11,7 @@
 
 use wifu_engine::board::RateFacts;
 use wifu_engine::component::Cx;
-use wifu_engine::kit::{DS_FIRST, Interval, KAPPA, PHI, epoch};
+use wifu_engine::kit::{DS_FIRST, Interval, KAPPA, PHI, TARGET, epoch};
 use wifu_engine::signal::ExtId;
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, FieldUse, Limit, Out, ParamSpec, Params, Permit,
@@ -29,6 +29,7 @@ pub static ATP_RATE: Descriptor = Descriptor {
     params: &[
         PHI,
         KAPPA,
+        TARGET,
         ParamSpec::flag(
             "adapt",
             false,
@@ -69,7 +70,9 @@ pub static ATP_RATE: Descriptor = Descriptor {
         WordSpec::new("adapt", 1),
         WordSpec::new("ds", 32).written(),
     ],
-    probes: &["ds_us", "d_us", "raised", "lowered", "missed", "starts"],
+    probes: &[
+        "ds_us", "d_us", "heard", "raised", "lowered", "missed", "starts",
+    ],
     reads: Facts::CONN.with(Facts::TX),
     wants: Facts::RTT.with(Facts::PEER),
     writes: Facts::RATE,
@@ -116,6 +119,8 @@ struct AtpRate {
     missed: u32,
     /// Answers to what was asked.
     starts: u32,
+    /// Feedbacks that counted.
+    heard: u64,
 }
 
 impl AtpRate {
@@ -129,13 +134,14 @@ impl AtpRate {
             idle_ask: p.flag("idle_ask"),
             route_restart: p.flag("route_restart"),
             hops: (0, 0),
-            interval: Interval::new(p),
+            interval: Interval::new(p, p.real(TARGET.name)),
             d: 0.0,
             starting: true,
             misses: 0,
             active: Time::ZERO,
             missed: 0,
             starts: 0,
+            heard: 0,
         }
     }
 
@@ -201,6 +207,7 @@ impl Component for AtpRate {
             return Admit::Pass;
         }
         self.misses = 0;
+        self.heard += 1;
         let (us, mut patience) = (f64::from(delay), self.patience(&cx.board));
         match (quick == 1, core::mem::take(&mut self.starting)) {
             (true, true) => {
@@ -294,6 +301,7 @@ impl Component for AtpRate {
         let [raised, lowered] = self.interval.moved().map(f64::from);
         probe("ds_us", self.interval.us());
         probe("d_us", self.d);
+        probe("heard", self.heard as f64);
         probe("raised", raised);
         probe("lowered", lowered);
         probe("missed", f64::from(self.missed));
@@ -413,6 +421,15 @@ mod tests {
         t.board.conn.running = true;
         feedback(&mut t, 5_000, &[4]);
         assert_eq!((ds(&t), t.probe("starts")), (5_000.0, Some(2.0)));
+    }
+
+    #[test]
+    fn the_interval_may_be_a_part_of_the_delay() {
+        let mut t = running(&[("target", "2")], 3_000);
+        feedback(&mut t, 8_000, &[]);
+        assert_eq!(ds(&t), 4_000.0, "two packets per delay");
+        feedback(&mut t, 8_000, &[]);
+        assert_eq!(ds(&t), 4_000.0);
     }
 
     #[test]

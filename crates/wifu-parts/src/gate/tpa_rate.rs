@@ -72,7 +72,7 @@ struct TpaRate {
 
 impl TpaRate {
     fn new(p: &Params<'_>) -> TpaRate {
-        let mut interval = Interval::new(p);
+        let mut interval = Interval::new(p, 1.0);
         let fixed = p.optional_rate(FIXED_RATE.name);
         if let Some(rate) = fixed {
             interval.set(8e6 * OCTETS as f64 / rate.0 as f64);
