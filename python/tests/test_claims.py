@@ -11,6 +11,7 @@ from wifu import claimed, claims, measures, published, reproduce
 from wifu import plan as plans
 from wifu.errors import LabError
 from wifu.metrics import wrong
+from wifu.overtime import OVER_TIME
 
 TEXT = """
 name = "fake"
@@ -381,7 +382,8 @@ def test_the_claims_of_the_package() -> None:
         assert claim in fed, "the plan that feeds a claim names it"
         for check in claim.checks:
             assert check.low <= check.high
-            of = [check.given] if check.kind != "gains" else [check.given[k] for k in GAINS]
+            two = check.kind in measures.OF_TWO_PLANS
+            of = [check.given[k] for k in PARTS] if two else [check.given]
             for given in of:
                 name = given.get("plan") or claim.plan
                 source = loaded[name]
@@ -389,12 +391,13 @@ def test_the_claims_of_the_package() -> None:
                 _exists(source, given, (claim.id, check.name))
 
 
-GAINS = ("first", "second")
+PARTS = ("first", "second")
 
 
 def _exists(plan: plans.Plan, given: Any, where: Any) -> None:
     """What a check looks at is in its plan: levels of axes, metrics, flows, series, cells."""
-    along = [{given["axis"]: v} for v in given["levels"]] if given["kind"] == "along" else [{}]
+    kind = given.get("kind")
+    along = [{given["axis"]: v} for v in given["levels"]] if kind == "along" else [{}]
     for level in along:
         for side in ("of", "over"):
             if side not in given:
@@ -405,11 +408,11 @@ def _exists(plan: plans.Plan, given: Any, where: Any) -> None:
                 assert str(label) in known, (where, name, label)
             cells = [c for c in plan.cells if labels.items() <= c.labels.items() or _all(c, labels)]
             assert cells, where
-            if given["kind"] != "pooled":
+            if kind != "pooled":
                 assert len(cells) == 1, (where, len(cells))
     for key in ("metric", "over_metric"):
         assert key not in given or wrong(given[key]) is None, where
-    if given["kind"] in ("windows", "series", "apart"):
+    if kind in OVER_TIME:
         assert plan.series_runs, where
     names = given.get("series", [])
     for name in [names] if isinstance(names, str) else names:
@@ -437,7 +440,7 @@ def test_the_testbeds_claims_stand_beside_both_readings_of_attempts() -> None:
 
 
 def test_every_kind_of_check_can_be_measured() -> None:
-    assert {*measures.MEASURES, "gains"} == set(published.KINDS)
+    assert {*measures.MEASURES, *measures.OF_TWO_PLANS} == set(published.KINDS)
 
 
 def test_claims_are_chosen_by_id_or_its_beginning() -> None:
@@ -457,7 +460,7 @@ def test_claims_are_chosen_by_id_or_its_beginning() -> None:
         ("AP-7b", ["AP-7b"]),
     ):
         assert [c.id for c in published.select(every, [name])] == ids
-    whole = published.select(every, ["AP", "WIFU"])
+    whole = published.select(every, ["AP", "ATP", "WIFU"])
     assert {c.id for c in whole} == {c.id for c in every}
     assert not any(c.id.startswith("WIFU") for c in published.select(every, ["AP"]))
     both = published.select(every, ["AP-T3", "WIFU-F5"])

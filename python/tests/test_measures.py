@@ -10,9 +10,10 @@ import pytest
 from fake import FakeResult, pairs
 
 import wifu
-from wifu import claims, measures, published, stats
+from wifu import claims, measures, overtime, published, stats
 from wifu import plan as plans
 from wifu.errors import LabError
+from wifu.measured import Measured
 
 PLAN = """
 name = "known"
@@ -74,7 +75,7 @@ def gain(stack: str, hops: int, run: int) -> list[float]:
     return [6.0 / hops * factor * noise(run, hops) * (1 + 0.001 * (stack == "ap") * run)] * 2
 
 
-def measured(results: wifu.Results, **given: Any) -> measures.Measured:
+def measured(results: wifu.Results, **given: Any) -> Measured:
     return measures.MEASURES[given["kind"]](results, given)
 
 
@@ -97,6 +98,7 @@ def test_along_an_axis(tmp_path: Path) -> None:
     assert of["where greatest"].estimate == 2.0
     assert of["how many below"].estimate == 1
     assert of["steps down"].estimate == 1
+    assert of["slope"].estimate == pytest.approx((1.2 - 0.9) / 2, abs=0.02)
     top = of["greatest"]
     assert top.low <= top.lower_bound <= top.estimate <= top.upper_bound <= top.high
     assert top.n == 12
@@ -255,6 +257,96 @@ def test_series(tmp_path: Path) -> None:
     assert measured(found, kind="apart", **two).estimate == pytest.approx(2 / 3)
     with pytest.raises(LabError, match=r"no series flow\.1\.ap11\.y; did you mean"):
         measured(found, kind="series", **{**one, "series": "flow.1.ap11.y"})
+
+
+def test_numbers_of_a_series(tmp_path: Path) -> None:
+    """An interval of 1, from 2 s on of 8, from 4 s on of 2, twice as long in the other stack."""
+
+    def series(stack: str, run: int) -> Series:
+        at, each = [0.0, 2.0, 4.0, 9.0, 10.0], [1.0, 8.0, 2.0, 2.0, 2.0]
+        factor = 2.0 if stack == "ap" else 1.0
+        return {"flow.1.p.x": (at, [factor * v for v in each])}
+
+    found = made(tmp_path, gain, series)
+    one = {"kind": "series", "series": "flow.1.p.x", "of": {"stack": "newreno", "hops": 1}}
+    of = {take: measured(found, **one, take=take).estimate for take in overtime.OF_SERIES}
+    assert of == {
+        "mean": 3.0, "last": 2.0, "greatest": 8.0, "changed at": 2.0, "changed to": 8.0,
+        "settled": 0.0, "off": 2.0, "sd of ln": pytest.approx(np.std(np.log([1, 8, 2, 2, 2]))),
+    }  # fmt: skip
+    double = {**one, "of": {"stack": "ap", "hops": 1}, "over": one["of"]}
+    ratio = measured(found, **double, take="greatest")
+    assert (ratio.estimate, ratio.n) == (2.0, 12)
+    more = measured(found, **double, take="greatest", times=0.5, difference=True)
+    assert more.estimate == 4.0
+    share = measured(found, **one, take="off", counts={"at_least": 1.5})
+    assert (share.estimate, share.note) == (1.0, "12 of 12 runs")
+    assert measured(found, **one, take="off", counts={"at_least": 2.5}).estimate == 0.0
+
+
+def test_an_interval_is_settled_when_it_is_nearly_as_short_as_later(tmp_path: Path) -> None:
+    def series(stack: str, run: int) -> Series:
+        return {"flow.1.p.x": ([1.0, 2.0, 3.0, 4.0, 9.0, 10.0], [9.0, 6.0, 2.5, 2.0, 2.0, 2.0])}
+
+    found = made(tmp_path, gain, series)
+    one = {"kind": "series", "series": "flow.1.p.x", "of": {"stack": "ap", "hops": 1}}
+    assert measured(found, **one, take="settled").estimate == 2.0
+
+
+def test_what_a_flow_carries_from_window_to_window(tmp_path: Path) -> None:
+    """1 Mb/s in each second but for every fourth, which has nothing; it ends after 12 s."""
+
+    def series(stack: str, run: int) -> Series:
+        at = [t + 0.5 for t in range(12) if t % 4 != 3] + [12.0]
+        return {"flow.1.delivered": (at, [125_000.0 * (n + 1) for n in range(9)] + [1_125_000.0])}
+
+    found = made(tmp_path, gain, series)
+    of = {"of": {"stack": "ap", "hops": 1}, "flow": 1, "window": 1.0, "kind": "steps"}
+    below = measured(found, **of, take="below", limit=1e5)
+    assert (below.estimate, below.n) == (0.25, 12)
+    later = measured(found, **of, take="below", limit=1e5, **{"from": 3.0, "until": 8.0})
+    assert later.estimate == pytest.approx(2 / 5)
+    cov = measured(found, **of, take="cov", until=8.0).estimate
+    assert cov == pytest.approx(np.std([1, 1, 1, 0] * 2, ddof=1) / 0.75)
+    same = measured(found, **of, take="cov", over={"stack": "newreno", "hops": 1})
+    assert same.estimate == 1.0 and same.identical
+    # A flow of which nothing arrived is silent.
+    assert measured(found, **{**of, "flow": 2}, take="below", limit=1e5).estimate == 1.0
+
+
+def test_clusters_are_bursts_after_a_silence(tmp_path: Path) -> None:
+    def series(stack: str, run: int) -> Series:
+        # Five in step; after 0.16 s three at once, after 0.5 s two, which is no burst of three.
+        at = [0.04, 0.08, 0.12, 0.16, 0.20, 0.36, 0.365, 0.87, 0.875, 0.91]
+        return {"flow.1.p.n": (at, [1, 2, 3, 4, 5, 6, 8, 9, 10, 11])}
+
+    found = made(tmp_path, gain, series)
+    of = {"of": {"stack": "ap", "hops": 1}, "kind": "clusters", "series": "flow.1.p.n"}
+    two = measured(found, **of, gap=0.08, within=0.01, burst=2)
+    assert two.estimate == 1.0
+    assert measured(found, **of, gap=0.08, within=0.01, burst=1).estimate == 2.0
+    assert measured(found, **of, gap=0.6, within=0.01, burst=1).estimate == 0.0
+
+
+def test_shapes_of_the_goodputs_of_two_plans(tmp_path: Path) -> None:
+    """One carries twice what the other does, in the same shares: their shapes are the same."""
+
+    def uneven(stack: str, hops: int, run: int) -> list[float]:
+        shares = [1.0, 3.0] if stack == "ap" else [2.0, 2.0]
+        return [v * hops * noise(run) for v in shares]
+
+    found = made(tmp_path, uneven)
+    parts = [{"plan": "known", "of": {"stack": "ap", "hops": hops}} for hops in (1, 2)]
+
+    def between(first: Any, second: Any) -> float:
+        given = {"kind": "shapes", "first": first, "second": second}
+        return measures.OF_TWO_PLANS["shapes"]({"known": found}, given).estimate
+
+    assert between(*parts) == 0.0
+    # Half of the flows carry half of the mean, where all carry the mean and a little.
+    assert between(parts[0], {"plan": "known", "of": {"stack": "newreno", "hops": 1}}) == 0.5
+    with pytest.raises(LabError, match="run experiments/other"):
+        between(parts[0], {"plan": "other", "of": {}})
 
 
 def test_gains_of_two_plans(tmp_path: Path) -> None:

@@ -264,6 +264,9 @@ def test_withdrawn_links_are_counted_per_minute_where_routing_withdraws_any() ->
         for more in ({"withdrawals": 7}, {"withdrawals": 0}, {})
     ]
     assert withdrawals[:2] == [14.0, 0.0] and np.isnan(withdrawals[2])
+    other = {**flow, "id": 2, "routeless_s": 3.5}
+    row = metrics.run_row({**outcome, "flows": [flow, other]}, Measure())
+    assert row["routeless"] == 3.5
 
 
 def test_losses_are_told_hop_by_hop() -> None:

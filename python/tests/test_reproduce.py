@@ -104,10 +104,13 @@ def test_shortened_plans_have_the_kernels_own_tcp_on_emulated_radios() -> None:
         assert not any("kernel:" in str(c.scenario) for c in whole.cells)
 
 
+PAPER_OF = {"AP": "tcp-ap", "ATP": "atp", "WIFU": "wifu"}
+
+
 def test_all_plans_that_feed_claims_are_run_by_a_paper() -> None:
     made = {p.name: {e.name for e in p.experiments} for p in published.papers().values()}
     for claim in published.load():
-        assert set(claim.plans) <= made["tcp-ap" if claim.id.startswith("AP-") else "wifu"]
+        assert set(claim.plans) <= made[PAPER_OF[claim.id.partition("-")[0]]]
 
 
 def test_experiments_are_run_judged_and_drawn(root: Path) -> None:

@@ -25,7 +25,8 @@ from wifu.alike import leaves
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
-from wifu.measures import MEASURES, Measured, gains
+from wifu.measured import Measured
+from wifu.measures import MEASURES, OF_TWO_PLANS
 from wifu.plan import Plan, load
 from wifu.provenance import code_version
 from wifu.published import Check, Claim, how_to_measure, papers
@@ -298,8 +299,8 @@ def worst(verdicts: Iterable[str]) -> str:
 
 def _find(check: Check, results: Results, every: Mapping[str, Results | None]) -> Finding:
     try:
-        if check.kind == "gains":
-            found = gains(every, check.given)
+        if check.kind in OF_TWO_PLANS:
+            found = OF_TWO_PLANS[check.kind](every, check.given)
         else:
             found = MEASURES[check.kind](_results_of(check, results, every), check.given)
     except LabError as e:
@@ -324,7 +325,7 @@ def _results_of(check: Check, results: Results, every: Mapping[str, Results | No
 
 
 def _unfinished(check: Check, results: Results) -> str:
-    if check.kind == "gains":
+    if check.kind in OF_TWO_PLANS:
         return ""
     cells = _cells(check.given, results)
     return cutoff.unfinished(results, cells, check.given.get("metric", ""))
@@ -340,7 +341,7 @@ def _cells(given: Mapping[str, Any], results: Results) -> list[Cell]:
 def _missing(check: Check, own: Results, every: Mapping[str, Results | None]) -> str:
     """Of which cell of a check too many runs failed or are excluded, in words."""
     parts = [(check.given, own)]
-    if check.kind == "gains":
+    if check.kind in OF_TWO_PLANS:
         each = [check.given[k] for k in ("first", "second")]
         parts = [(p, found) for p in each if (found := every.get(p["plan"]))]
     for given, results in parts:

@@ -496,7 +496,8 @@ def claims(
 
     [b]HARD[/b] claims must hold with their bound, in six runs at least; [b]SOFT[/b] ones are judged
     by the estimate alone; [b]INFO[/b] is shown and not judged; [b]HW[/b] means something on real
-    hardware only. In places W is the WiFu paper (2012), TA the TCP-AP paper (2011).
+    hardware only. In places W is the WiFu paper (2012), TA the TCP-AP paper (2011), AT the ATP
+    thesis (2011).
     """
     chosen = published.select(published.load(), ids or [])
     folders = results or [ROOT, *(REPRODUCED / paper for paper in published.papers())]

@@ -308,6 +308,10 @@ def _withdrawals(outcome: Outcome, rates: Floats) -> float:
     return float("nan") if count is None else float(count) * 60.0 / float(outcome["sim_seconds"])
 
 
+def _routeless(outcome: Outcome, rates: Floats) -> float:
+    return float(max((f.get("routeless_s", 0.0) for f in outcome["flows"]), default=float("nan")))
+
+
 def _lowest(outcome: Outcome, rates: Floats) -> float:
     return float(np.min(rates)) if rates.size else float("nan")
 
@@ -390,6 +394,9 @@ RUN_METRICS: dict[str, Metric] = {
         _overflows,
     ),
     "withdrawals": Metric("links that routing withdrew", "per minute", 1.0, "less", _withdrawals),
+    "routeless": Metric(
+        "longest time for which routing had no way for a flow", "s", 1.0, "less", _routeless
+    ),
     "finished": Metric(
         "flows that finished",
         "%",

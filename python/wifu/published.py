@@ -1,6 +1,6 @@
-"""What papers published, as data: `claims.toml` (the WiFu paper) and `claims-tcp-ap.toml` have each
-claim, what has to hold, and which plan feeds it; `papers.toml` has which plans repeat a paper. What
-results say of a claim is `wifu.claims`' part.
+"""What papers published, as data: `claims.toml` (the WiFu paper), `claims-tcp-ap.toml` and
+`claims-atp.toml` have each claim, what has to hold, and which plan feeds it; `papers.toml` has
+which plans repeat a paper. What results say of a claim is `wifu.claims`' part.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from wifu.errors import LabError, nearest
 
 KINDS = (
     "value", "ratio", "difference", "trace", "correlation", "share", "pooled", "along", "windows",
-    "series", "apart", "gains",
+    "steps", "clusters", "series", "apart", "gains", "shapes",
 )  # fmt: skip
 """What a check can measure; `wifu.measures.MEASURES` says how."""
 
-FILES = ("claims.toml", "claims-tcp-ap.toml")
+FILES = ("claims.toml", "claims-tcp-ap.toml", "claims-atp.toml")
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,20 @@ def _each(check: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _beside(check: Mapping[str, Any], name: str, changed: Mapping[str, Any]) -> dict[str, Any]:
     """The same check where something else holds: for information, whatever the claim is."""
-    sides = {k: {**check[k], **changed.get("where", {})} for k in ("of", "over") if k in check}
+    where = changed.get("where", {})
+
+    def sides(of: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: {**of[k], **where} for k in ("of", "over") if k in of}
+
     plan = {"plan": changed["plan"]} if "plan" in changed else {}
-    # Of `gains`, whose parts are of several plans.
+    # Whose parts are of several plans.
     others = changed.get("plans", {})
     parts = {k: check[k] for k in ("first", "second") if k in check}
-    parts = {k: {**p, "plan": others.get(p["plan"], p["plan"])} for k, p in parts.items()}
+    parts = {
+        k: {**p, **sides(p), "plan": others.get(p["plan"], p["plan"])} for k, p in parts.items()
+    }
     name = f"{check['name']}, {name}"
-    return {**check, **sides, **plan, **parts, "name": name, "type": "INFO"}
+    return {**check, **sides(check), **plan, **parts, "name": name, "type": "INFO"}
 
 
 def select(claims: Sequence[Claim], names: Iterable[str]) -> list[Claim]:
