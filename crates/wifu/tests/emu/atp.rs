@@ -7,7 +7,7 @@ use super::*;
 fn fetch(name: &str, bytes: usize, first: &str) -> Option<(Value, impl Fn(&str) -> String)> {
     let alone = privileged().then(|| ONE.lock().unwrap_or_else(|e| e.into_inner()))?;
     let dir = Scratch::new(name);
-    let made: Vec<u8> = (0..bytes).map(|n| (n * n >> 8) as u8).collect();
+    let made: Vec<u8> = (0..bytes).map(|n| ((n * n) >> 8) as u8).collect();
     std::fs::write(dir.0.join("file"), made).expect("a file");
     let label = format!("t-{name}-{}", std::process::id());
     let log = format!("/run/wifu/emu/{label}/n1/daemon.log");
