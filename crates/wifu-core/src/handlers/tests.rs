@@ -352,7 +352,7 @@ fn when_a_node_is_idle_and_forgets_is_the_collectors_to_say() {
         let mut c = chain(&format!("[[handler]]\nuse = \"delay-collector\"\n{more}"));
         let mut bytes = atp(0, 0, 0);
         let _ = ask(&mut c, Hook::Forward, &mut bytes, 0, &idle(5000));
-        u32::from_be_bytes(bytes[DELAY_AT..DELAY_AT + 4].try_into().expect("four"))
+        fields(&bytes).2
     };
     assert_eq!(raised(""), 15_000);
     assert_eq!(raised("idle_after = \"60s\"\n"), 5_000);
