@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake import FakeResult, fake
+from matplotlib.patches import Rectangle
 from test_figures import drawn
 
 import wifu
@@ -259,6 +260,10 @@ def test_bars_of_flows_say_that_they_are_the_least(results: wifu.Results) -> Non
     figure, _ = drawn(results, kind="flows", metric="delay", **where)
     assert not any("≥" in t.get_text() for t in figure.axes[0].texts)
     assert len(figure.axes[0].containers) > 2, "whiskers, too"
+    # Panels have one scale, in which the bars of all of them end.
+    figure, _ = drawn(results, kind="flows", metric="delay", where={"protocol": "tcp-reno"})
+    top = max(p.get_height() for a in figure.axes for p in a.patches if isinstance(p, Rectangle))
+    assert top > 2.0 and all(a.get_ylim()[1] > top for a in figure.axes)
     assert cutoff.least(results, cut, "delay@1") and not cutoff.least(results, cut, "delay@2")
 
 
@@ -271,7 +276,18 @@ def test_dots_of_a_tradeoff_tell_which_runs_were_cut_off(results: wifu.Results) 
     mine = len(cutoff.runs(results, cut, "delay") & {int(run) for run in sample.index})
     assert sum(hollow) == mine and whole == len(sample) - mine
     assert not figure.axes[0].patches, "no ellipse where nobody knows the spread"
-    assert "A hollow mean is of all dots" in caption and "came to an end, with" not in caption
+    assert "A hollow mean is of the dots that are there" in caption
+    assert ("Hollow dots are runs" in caption) is (mine > 0)
+
+
+def test_runs_with_a_late_request_are_hollow_dots(tmp_path: Path) -> None:
+    """They have a mean, which is of the others."""
+    found = wifu.campaign(plans.parse(ASKING), tmp_path / "r", runner=loading)
+    where = {"link": "breaks"}
+    figure, caption = drawn(found, kind="tradeoff", metric="goodput", against="delay", where=where)
+    whole, hollow = figure.axes[0].collections
+    assert np.shape(whole.get_offsets())[0] == 0 and np.shape(hollow.get_offsets())[0] == 8
+    assert np.size(hollow.get_facecolor()) == 0 and "Hollow dots are runs" in caption
 
 
 def test_failed_runs_are_told_where_means_are(tmp_path: Path) -> None:

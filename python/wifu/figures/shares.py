@@ -69,10 +69,12 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
         axis.axvline(count - 0.5, color=style.MUTED, linewidth=0.8)
         axis.tick_params(axis="x", length=0)
         axis.margins(y=0.12)
-        axis.set_ylim(bottom=0)
         style.entitle(axis, title)
         axis.set_xlabel(RANKS[metric] if ranked else "flow")
         style.grid(axis)
+    # Only now: panels have one scale, which would be that of the first of them.
+    for axis in axes:
+        axis.set_ylim(bottom=0)
     style.from_zero(axes)
     page.align(axes, "y")
     what = words.quantity(metric, NAMES[metric])

@@ -378,10 +378,12 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
         f"{number}.{'' if shared else OWN}{rest}"
     )
     if any(cutoff.least(results, c, m) for c in cells for m in (name, other)):
+        if any(_cut(results, c, (name, other)).any() for c in cells):
+            caption += " Hollow dots are runs in which transfers were cut off or failed, of those "
+            caption += "that came to an end."
         caption += (
-            " Hollow dots are runs in which transfers were cut off or failed, at the mean of those "
-            "that came to an end. A hollow mean is of all dots, with arrows to where it may lie, "
-            "and has no ellipse."
+            " A hollow mean is of the dots that are there, with arrows to where it may lie, and "
+            "has no ellipse."
         )
     first, second = cut_off(results, cells, name), cut_off(results, cells, other)
     caption += first + (second if second != first else "")
