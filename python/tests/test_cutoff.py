@@ -281,13 +281,17 @@ def test_dots_of_a_tradeoff_tell_which_runs_were_cut_off(results: wifu.Results) 
 
 
 def test_runs_with_a_late_request_are_hollow_dots(tmp_path: Path) -> None:
-    """They have a mean, which is of the others."""
+    """Their mean is of the others, and the least that it can be is known."""
     found = wifu.campaign(plans.parse(ASKING), tmp_path / "r", runner=loading)
     where = {"link": "breaks"}
     figure, caption = drawn(found, kind="tradeoff", metric="goodput", against="delay", where=where)
     whole, hollow = figure.axes[0].collections
     assert np.shape(whole.get_offsets())[0] == 0 and np.shape(hollow.get_offsets())[0] == 8
     assert np.size(hollow.get_facecolor()) == 0 and "Hollow dots are runs" in caption
+    (breaks,) = found.cells(where)
+    least = sorted(cutoff.at_least(found, breaks, run, "delay") for run in range(1, 9))
+    assert sorted(np.asarray(hollow.get_offsets())[:, 0]) == pytest.approx(least)
+    assert min(least) > found.sample("delay", {"link": "whole"}).max(), "what is tested here"
 
 
 def test_failed_runs_are_told_where_means_are(tmp_path: Path) -> None:

@@ -379,8 +379,8 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     )
     if any(cutoff.least(results, c, m) for c in cells for m in (name, other)):
         if any(_cut(results, c, (name, other)).any() for c in cells):
-            caption += " Hollow dots are runs in which transfers were cut off or failed, of those "
-            caption += "that came to an end."
+            caption += " Hollow dots are runs in which some transfers were cut off or failed, at "
+            caption += "the least that they can be."
         caption += (
             " A hollow mean is of the dots that are there, with arrows to where it may lie, and "
             "has no ellipse."
@@ -392,10 +392,18 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
 
 def _cloud(results: Results, cell: Cell, up: str, right: str) -> stats.Floats:
     """The runs of a cell: a row each, with both metrics."""
-    x = results.sample(right, cell.labels).to_numpy(float) / metric_of(right).scale
-    y = results.sample(up, cell.labels).to_numpy(float) / metric_of(up).scale
+    x, y = (_bounded(results, cell, name) / metric_of(name).scale for name in (right, up))
     both = np.isfinite(x) & np.isfinite(y)
     return np.asarray(np.column_stack([x[both], y[both]]), dtype=np.float64)
+
+
+def _bounded(results: Results, cell: Cell, name: str) -> stats.Floats:
+    """A metric of the runs of a cell; of those in which transfers were cut off the least of it."""
+    sample = results.sample(name, cell.labels).droplevel("cell")
+    found = cutoff.runs(results, cell, name) if cutoff.of_finished(name) else set()
+    for run in found & {int(run) for run in sample.dropna().index}:
+        sample[run] = cutoff.at_least(results, cell, run, name)
+    return np.asarray(sample, dtype=np.float64)
 
 
 def _cut(results: Results, cell: Cell, names: tuple[str, str]) -> NDArray[np.bool_]:
