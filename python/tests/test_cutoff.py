@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from fake import FakeResult, fake
+from matplotlib.patches import Rectangle
 from test_figures import drawn
 
 import wifu
 from wifu import asked, claims, cutoff, published, report
 from wifu import plan as plans
+from wifu.figures import spread, style
 from wifu.screen import _summary_table, print_claims, screen
 
 END = 2.5
@@ -206,8 +208,90 @@ def test_a_distribution_ends_where_runs_were_cut_off(results: wifu.Results) -> N
     tops = [float(np.asarray(a.get_lines()[0].get_ydata(), float).max()) for a in figure.axes]
     cut = len(cutoff.runs(results, cell(results, 2, "tcp-reno")))
     assert tops == [1.0, pytest.approx(1 - cut / 8)]
-    assert f"{cut} runs took longer" in caption and "curves end below 1" in caption
+    assert f"Of {cut} runs only the least that they can be is known" in caption
+    assert "curves end below 1" in caption and "took longer" not in caption
+    with style.context(None):
+        title = spread.cdf(results, {"kind": "cdf", "metric": "delay"})[1]
+    assert title == "Distribution of the mean download time of the runs"
+    # The upper edge has those that were cut off at the end of their run.
+    whole, band = (list[Any](a.patches) for a in figure.axes)
+    assert not whole and all(edge.get_data().values[-1] == 1.0 for edge in band)
+    ends = band[0].get_data()
+    assert ends.edges[list(ends.values).index(1.0)] == pytest.approx(END - 0.005)
     assert "curves end below 1" not in drawn(results, kind="cdf", metric="srtt")[1]
+
+
+def test_a_late_request_is_not_the_slowest_of_all_runs(tmp_path: Path) -> None:
+    """A run whose mean lacks one of fifty requests is hardly slower for it."""
+
+    def quick(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(loading(scenario).json())
+        (flow,) = outcome["flows"]
+        late = scenario["flow"][0]["jitter"] != 0
+        n, took = (50, 0.1) if late else (9, 0.9)
+        flow["requests"] = [{"start_s": k * 1.0, "delay_s": took, "bytes": 9} for k in range(n)]
+        flow["under_way_s"] = 50.0 if late else None
+        outcome["sim_seconds"] = 50.4
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(ASKING), tmp_path / "r", runner=quick)
+    (breaks,) = found.cells({"link": "breaks"})
+    assert cutoff.runs(found, breaks, "delay") == set(range(1, 9)), "what is tested here"
+    least = (50 * 0.1 + 0.4) / 51
+    assert cutoff.at_least(found, breaks, 1, "delay") == pytest.approx(least)
+    assert cutoff.at_least(found, breaks, 1, "delay_median") == pytest.approx(0.1)
+    figure, _ = drawn(found, kind="cdf", metric="delay")
+    band: Any = figure.axes[0].patches[0]
+    assert band.get_data().edges[0] == pytest.approx(least)
+    assert band.get_data().values[0] == 1.0 and not np.any(band.get_data().baseline)
+    low, high = figure.axes[0].get_xlim()
+    assert low == 0.0 and 0.9 < high < 1.0
+
+
+def test_bars_of_flows_say_that_they_are_the_least(results: wifu.Results) -> None:
+    cut = cell(results, 2, "tcp-reno")
+    where = {"where": {"hops": 2, "protocol": "tcp-reno"}}
+    figure, _ = drawn(results, kind="flows", metric="delay", **where)
+    (axis,) = figure.axes
+    told = [t.get_text().startswith("≥") for t in axis.texts if t.get_text() != "n/a"]
+    assert told == [True, True], "of the file and of all; the other has no end"
+    assert len(axis.containers) == len(told), "bars, and no whiskers"
+    where = {"where": {"hops": 1, "protocol": "tcp-reno"}}
+    figure, _ = drawn(results, kind="flows", metric="delay", **where)
+    assert not any("≥" in t.get_text() for t in figure.axes[0].texts)
+    assert len(figure.axes[0].containers) > 2, "whiskers, too"
+    # Panels have one scale, in which the bars of all of them end.
+    figure, _ = drawn(results, kind="flows", metric="delay", where={"protocol": "tcp-reno"})
+    top = max(p.get_height() for a in figure.axes for p in a.patches if isinstance(p, Rectangle))
+    assert top > 2.0 and all(a.get_ylim()[1] > top for a in figure.axes)
+    assert cutoff.least(results, cut, "delay@1") and not cutoff.least(results, cut, "delay@2")
+
+
+def test_dots_of_a_tradeoff_tell_which_runs_were_cut_off(results: wifu.Results) -> None:
+    cut = cell(results, 2, "tcp-reno")
+    where = {"where": {"hops": 2, "protocol": "tcp-reno"}}
+    figure, caption = drawn(results, kind="tradeoff", metric="aggregate", against="delay", **where)
+    whole, *hollow = (np.shape(dots.get_offsets())[0] for dots in figure.axes[0].collections)
+    sample = results.sample("delay", cut.labels).droplevel("cell").dropna()
+    mine = len(cutoff.runs(results, cut, "delay") & {int(run) for run in sample.index})
+    assert sum(hollow) == mine and whole == len(sample) - mine
+    assert not figure.axes[0].patches, "no ellipse where nobody knows the spread"
+    assert "A hollow mean is of the dots that are there" in caption
+    assert ("Hollow dots are runs" in caption) is (mine > 0)
+
+
+def test_runs_with_a_late_request_are_hollow_dots(tmp_path: Path) -> None:
+    """Their mean is of the others, and the least that it can be is known."""
+    found = wifu.campaign(plans.parse(ASKING), tmp_path / "r", runner=loading)
+    where = {"link": "breaks"}
+    figure, caption = drawn(found, kind="tradeoff", metric="goodput", against="delay", where=where)
+    whole, hollow = figure.axes[0].collections
+    assert np.shape(whole.get_offsets())[0] == 0 and np.shape(hollow.get_offsets())[0] == 8
+    assert np.size(hollow.get_facecolor()) == 0 and "Hollow dots are runs" in caption
+    (breaks,) = found.cells(where)
+    least = sorted(cutoff.at_least(found, breaks, run, "delay") for run in range(1, 9))
+    assert sorted(np.asarray(hollow.get_offsets())[:, 0]) == pytest.approx(least)
+    assert min(least) > found.sample("delay", {"link": "whole"}).max(), "what is tested here"
 
 
 def test_failed_runs_are_told_where_means_are(tmp_path: Path) -> None:

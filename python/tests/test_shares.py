@@ -49,6 +49,18 @@ def starving(scenario: dict[str, Any]) -> FakeResult:
     return FakeResult(outcome, series)
 
 
+def test_goodput_is_drawn_from_when_its_flow_begins(tmp_path: Path) -> None:
+    def late(scenario: dict[str, Any]) -> FakeResult:
+        result = starving(scenario)
+        result._outcome["flows"][1]["start_s"] = 1.0
+        return result
+
+    found = wifu.campaign(plans.parse(STARVED), tmp_path / "r", runner=late)
+    figure, _ = drawn(found, kind="timeseries", show=["goodput"], where={"protocol": "tcp-reno"})
+    one, two = (np.asarray(line.get_xdata(), float) for line in figure.axes[0].get_lines())
+    assert one[0] < 0.1 and 1.0 < two[0] < 1.1
+
+
 @pytest.fixture(scope="module")
 def starved(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
     return wifu.campaign(plans.parse(STARVED), tmp_path_factory.mktemp("s") / "r", runner=starving)

@@ -98,6 +98,31 @@ def test_means_of_different_flows_are_not_compared(tmp_path: Path) -> None:
     assert said(made(tmp_path / "none", flows, text), "srtt") == ""
 
 
+def test_round_trip_samples_that_are_taken_otherwise_are_not_compared(tmp_path: Path) -> None:
+    """One sender takes a sample by every acknowledgement, another one by each feedback."""
+    text = PLAN.replace('"aggregate", "jain"', '"rtt_p50", "rtt_p95", "loss"')
+
+    def flow(delay: float, samples: int) -> dict[str, Any]:
+        return {"last_byte_s": 9.0, "data_segments": 1000, "rtt": told(delay, samples)}
+
+    flows = {"tcp-reno": [flow(0.3, 900)] * 2, "tcp-newreno": [flow(0.003, 60)] * 2}
+    found = made(tmp_path / "a", flows, text)
+    for metric in ("rtt_p50", "rtt_p95", "rtt_p95@1"):
+        words = said(found, metric)
+        assert "tcp-reno 0.9 by each data segment sent, tcp-newreno 0.06" in words
+        assert report.best_of(found, metric) == set() and found.compare(metric)["uneven"].all()
+    flows["tcp-newreno"] = [flow(0.003, 450)] * 2
+    like = made(tmp_path / "b", flows, text)
+    assert "by each data segment" not in said(like, "rtt_p50")
+    assert report.best_of(like, "rtt_p50") == {"tcp-newreno"}
+
+
+def test_loss_is_said_to_be_of_both_directions(tmp_path: Path) -> None:
+    assert "data and acknowledgements" in said(made(tmp_path / "a", both(9.0)), "loss")
+    alone = both(9.0, protocol="udp")
+    assert "data and acknowledgements" not in said(made(tmp_path / "b", alone), "loss")
+
+
 def test_how_long_different_amounts_take_is_not_compared(tmp_path: Path) -> None:
     stream = PLAN.replace('"file"\nbytes = "1M"', '"stream"\ntime = "6s"')
     text = stream.replace('"aggregate", "jain"', '"aggregate", "delay"')

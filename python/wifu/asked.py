@@ -22,14 +22,32 @@ def under_way(
     had taken longer by then than its others on the mean: their delays would make the mean greater.
     Those beyond `stop.requests` of the scenario count for nothing.
     """
+    took, mean = _took(outcome, flow, scenario)
+    return int(took is not None), int(took is not None and took > mean)
+
+
+def late(
+    outcome: Mapping[str, Any], flow: Mapping[str, Any], scenario: Mapping[str, Any]
+) -> float | None:
+    """How many seconds the request had taken at the least that was under way when the run ended,
+    if that was longer than others of its flow on the mean.
+    """
+    took, mean = _took(outcome, flow, scenario)
+    return took if took is not None and took > mean else None
+
+
+def _took(
+    outcome: Mapping[str, Any], flow: Mapping[str, Any], scenario: Mapping[str, Any]
+) -> tuple[float | None, float]:
+    """How long the request that was under way had taken, if one was, and the mean of the others."""
     if flow.get("app") not in ASKING or flow.get("finished"):
-        return 0, 0
+        return None, 0.0
     every = flow.get("requests") or []
     done = [r for r in every if r.get("delay_s") is not None]
     end, begin = float(outcome["sim_seconds"]), float(flow.get("start_s") or 0.0)
     wanted = scenario.get("stop", {}).get("requests")
     if end <= begin or (wanted is not None and len(done) >= wanted):
-        return 0, 0
+        return None, 0.0
     over = [float(r["start_s"]) + float(r["delay_s"]) for r in done]
     pauses = [float(b["start_s"]) - a for a, (_, b) in zip(over, pairwise(done), strict=False)]
     longest = max([0.0, *pauses])
@@ -44,7 +62,7 @@ def under_way(
         # When it began is not told: after a pause, so at the least so long ago.
         took = silent - longest
     mean = float(np.mean([r["delay_s"] for r in done])) if done else 0.0
-    return int(begun), int(begun and took > mean)
+    return (took if begun else None), mean
 
 
 def failed(flow: Mapping[str, Any]) -> int:

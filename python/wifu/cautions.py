@@ -53,6 +53,9 @@ WHOLE = ("loss", "finished")
 CLASS = 1 / 16
 """How wide the classes are that round-trip times are counted in, of what they begin at."""
 
+SAMPLED = 3.0
+"""So many times as many round-trip samples by each data segment, and they are not of the same."""
+
 INSTANT = 1e-6
 """Times that are so much apart at the most, in seconds, are the same."""
 
@@ -496,6 +499,47 @@ def _same_class(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     return len(known) > 1 and bool(known[1] < known[0] * (1 + CLASS))
 
 
+def _samples(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Round-trip times of which senders take one by every acknowledgement, or by hardly any: such
+    percentiles are not of the same.
+    """
+    base, _ = parts(metric)
+    if not base.startswith("rtt_p"):
+        return ""
+    rows, names = carriers(rows_of(results, cells), metric), ("rtt_samples", "data_segments")
+    if not all(name in rows for name in names):  # of an older lab
+        return ""
+    told = rows[["cell", *names]].astype(dict.fromkeys(names, float)).dropna()
+    sums = told.groupby("cell")[[*names]].sum()
+    shares = (sums["rtt_samples"] / sums["data_segments"].where(lambda x: x > 0)).dropna()
+    worst = (SAMPLED, "", "")
+    for row in results.plan.groups():
+        own = shares[[c.name for c in row if c.name in shares]]
+        if len(own) > 1 and own.min() > 0 and own.max() / own.min() > worst[0]:
+            worst = (own.max() / own.min(), str(own.idxmax()), str(own.idxmin()))
+    if not worst[1]:
+        return ""
+    _, most, least = worst
+    return (
+        f"Senders do not take round-trip samples alike: {most} {shares[most]:.2g} by each data "
+        f"segment sent, {least} {shares[least]:.2g}. Who takes few takes them at moments of its "
+        "own, such as once by each feedback, and percentiles are of those: they are no delays of "
+        "all data. There is neither colour nor bold."
+    )
+
+
+def _both_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That lost packets are of both directions."""
+    rows = carriers(rows_of(results, cells), metric)
+    if parts(metric)[0] != "loss" or rows["flow_protocol"].eq("udp").all():
+        return ""
+    return (
+        "Of the packets of both directions, data and acknowledgements, all counted alike: a "
+        "transport that sends fewer or smaller acknowledgements has other packets, not only other "
+        "losses. `results.hops()` tells them apart (`reverse`)."
+    )
+
+
 UNLIKE: tuple[Callable[[Results, Sequence[Cell], str], object], ...] = (
     _passing,
     _failing,
@@ -505,6 +549,7 @@ UNLIKE: tuple[Callable[[Results, Sequence[Cell], str], object], ...] = (
     _mixed,
     _single,
     _same_class,
+    _samples,
 )
 """What takes colour and bold from a comparison of some cells."""
 
@@ -526,5 +571,7 @@ SAID = (
     _paused,
     _alone,
     _classes,
+    _samples,
+    _both_ways,
 )
 """What there is to say, each of a metric in some cells."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from wifu import faults
+from wifu import asked, faults
 from wifu.asked import ASKING
 from wifu.cells import Cell
-from wifu.metrics import parts
+from wifu.metrics import carriers, download_delays, parts
 from wifu.rows import Results
 
 OF_FINISHED = ("delay", "delay_median")
@@ -177,6 +178,26 @@ def beside(results: Results, cell: Cell, metric: str) -> str:
 def least(results: Results, cell: Cell, metric: str) -> bool:
     """Whether the mean of a metric in a cell is but the least that it can be."""
     return of_finished(metric) and bool(runs(results, cell, metric))
+
+
+def at_least(results: Results, cell: Cell, run: int, metric: str) -> float:
+    """The least that a metric of finished transfers can be in a run that is one of `runs`, in
+    seconds: had all of them come to an end when the run did. Those that failed are not in it.
+    """
+    outcome, (base, only) = results.outcome(cell, run), parts(metric)
+    listed, end = outcome["flows"], float(outcome["sim_seconds"])
+    own = [listed[n] for n in carriers(listed)]
+    own = own if only is None else [flow for flow in listed if flow["id"] == only]
+    specs, took = cell.scenario.get("flow") or [], []
+    for flow in own:
+        took += download_delays(flow)
+        spec = specs[int(flow["id"]) - 1]
+        if (spec.get("app") in ENDING or _talk(spec)) and not flow.get("finished"):
+            took.append(max(0.0, end - float(flow.get("start_s") or 0.0)))
+        elif (late := asked.late(outcome, flow, cell.scenario)) is not None:
+            took.append(late)
+    statistic = np.median if base == "delay_median" else np.mean
+    return float(statistic(took)) if took else 0.0
 
 
 def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:

@@ -358,7 +358,7 @@ RUN_METRICS: dict[str, Metric] = {
             f"{title}, {share} % below", "ms", 1e-3, "less", of(f"p{share}_s")
         )
         for name, of, title in (
-            ("rtt", partial(_percentile, "rtt"), "round-trip time of segments"),
+            ("rtt", partial(_percentile, "rtt"), "round-trip samples"),
             ("one_way", _one_way, "one-way delay of datagrams"),
         )
         for share in (50, 95, 99)

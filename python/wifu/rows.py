@@ -28,6 +28,9 @@ class Results(Protocol):
     def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
         """A metric of the runs of cells."""
 
+    def outcome(self, cell: Cell | str, run: int = 1) -> dict[str, Any]:
+        """The whole outcome of a run."""
+
 
 def rows_of(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
     """The flows of the runs that count, each with how long its run took."""

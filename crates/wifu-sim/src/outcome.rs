@@ -99,7 +99,7 @@ pub struct FlowOutcome {
     #[serde(default)]
     pub sent_bytes: u64,
     /// `bytes` * 8 / (`until_s` - `start_s`); the end is `last_byte_s` for finished flows, else
-    /// when its application fell silent, or the end of the run.
+    /// when its application fell silent if all that it wrote arrived, or the end of the run.
     pub goodput_bps: f64,
     /// What its buffers held when its time was over, if anything: that still arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,6 +186,9 @@ pub struct Outlasted {
     pub bytes: u64,
     /// From then until the last octet that was delivered, seconds.
     pub seconds: f64,
+    /// Octets among them that were never delivered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub never: u64,
 }
 
 /// Percentiles of delays, seconds; within a sixteenth of the truth ([`Delays`]).

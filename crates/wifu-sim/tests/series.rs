@@ -257,3 +257,24 @@ fn what_a_send_buffer_holds_when_the_time_is_over_is_told() {
     simulation.run();
     assert!(simulation.outcome().flows[0].outlasted.is_none());
 }
+
+#[test]
+fn a_stopped_flow_that_stalls_has_the_goodput_of_the_whole_run() {
+    let text = WIRED.replace(
+        "    [stop]\n",
+        "    [[event]]\n    cut = [\"n1\", \"n2\"]\n    at = \"2300ms\"\n    [stop]\n",
+    );
+    let mut simulation = Simulation::new(&Scenario::from_toml(&text).unwrap(), &open).unwrap();
+    simulation.run();
+    let outcome = simulation.outcome();
+    let flow = &outcome.flows[0];
+    let late = flow.outlasted.expect("a full buffer");
+    assert!(
+        !flow.finished && flow.last_byte_s.unwrap() < 3.0,
+        "{flow:?}"
+    );
+    assert!((50_000..late.bytes).contains(&late.never), "{late:?}");
+    assert_eq!(flow.until_s, outcome.sim_seconds);
+    let whole = flow.bytes as f64 * 8.0 / (outcome.sim_seconds - flow.start_s);
+    assert!((flow.goodput_bps / whole - 1.0).abs() < 1e-9, "{flow:?}");
+}

@@ -94,9 +94,10 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
         page.align([axes[row] for axes in columns], "y")
     style.legend(figure, list(handles.values()), list(handles))
     caption = (
-        f"Run {run}. Above, bytes delivered in order by all flows of a direction, in a sliding "
-        f"window of {window:.3g} s. Below, each dot is a datagram that arrived: how long it was on "
-        "its way, and when; lines are medians of the same window. Grey: while there is load."
+        f"Run {run}. Above, bytes delivered in order by all flows of a direction, so that it leaps "
+        f"where a hole is filled, in a sliding window of {window:.3g} s. Below, each dot is a "
+        "datagram that arrived: how long it was on its way, and when; lines are medians of the "
+        "same window. Grey: while there is load."
     )
     return figure, "Latency under load", caption + left + rest
 

@@ -61,17 +61,20 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
                 own, table = shown[cell.name]
                 at_flows = [float(numbers.index(flow)) for flow in own]
                 places = [at + place for place in (*at_flows, float(count))]
-                _bars(axis, table, metric, (places, 0.8 / len(every)), looking[n])
+                least = _least(results, cell, metric, None if ranked else own, len(table.T))
+                _bars(axis, table, (metric, least), (places, 0.8 / len(every)), looking[n])
         axis.set_xlim(-0.55, count + 0.55)
         names = _names(results, members, numbers, ranked)
         style.places(axis, range(count + 1), [*names, ALL[metric]])
         axis.axvline(count - 0.5, color=style.MUTED, linewidth=0.8)
         axis.tick_params(axis="x", length=0)
         axis.margins(y=0.12)
-        axis.set_ylim(bottom=0)
         style.entitle(axis, title)
         axis.set_xlabel(RANKS[metric] if ranked else "flow")
         style.grid(axis)
+    # Only now: panels have one scale, which would be that of the first of them.
+    for axis in axes:
+        axis.set_ylim(bottom=0)
     style.from_zero(axes)
     page.align(axes, "y")
     what = words.quantity(metric, NAMES[metric])
@@ -164,29 +167,49 @@ def _without(tables: Sequence[stats.Floats], metric: str) -> str:
 
 
 def _bars(
-    axis: Axes, table: stats.Floats, metric: str, room: tuple[Sequence[float], float], look: int
-) -> None:
-    """The bars of a cell; `room` is where they stand, and how wide they are."""
+    axis: Axes, table: stats.Floats, of: tuple[str, Sequence[bool]],
+    room: tuple[Sequence[float], float], look: int,
+) -> None:  # fmt: skip
+    """The bars of a cell, of a metric and whether each is but the least that it can be; `room` is
+    where they stand, and how wide they are.
+    """
+    (metric, least) = of
     scale = metric_of(metric).scale
     places, width = room
     inches = axis.get_position().width * float(page.root(axis).get_figwidth())
-    for at, values in zip(places, table.T, strict=False):
+    for at, values, bound in zip(places, table.T, least, strict=False):
         known = stats.clean(values)
         interval = stats.mean_interval(known).within(0.0, float("inf"))
         height = interval.estimate / scale
         top = height
         if np.isfinite(height) and height > 0:
             axis.bar(at, height, width * 0.92, **style.face(look))
-            if interval.known:
+            if interval.known and not bound:
                 whiskers(axis, [at], [interval], scale)
                 top = interval.high / scale
         text = style.number(height) if np.isfinite(height) else "n/a"
+        text = f"≥\N{NO-BREAK SPACE}{text}" if bound and text != "n/a" else text
         wide = width * inches * 72 / max(1, table.shape[1])
-        if wide >= 0.64 * style.small() * (len(text) + 0.6) or height == 0 or text == "n/a":
+        fits = wide >= 0.64 * style.small() * (len(text) + 0.6)
+        if bound and not fits and text != "n/a":
+            text, fits = "≥", True
+        if fits or height == 0 or text == "n/a":
             axis.annotate(
                 text, (at, top if np.isfinite(top) else 0.0), xytext=(0, 4),
                 textcoords="offset points", ha="center", fontsize=style.small(), color=style.INK,
             )  # fmt: skip
+
+
+def _least(
+    results: Results, cell: Cell, metric: str, flows: Sequence[int] | None, count: int
+) -> list[bool]:
+    """Whether the bars of a cell are but the least that they can be, as transfers were cut off:
+    those of these flows and the one behind them; without flows (by rank) all of them are.
+    """
+    whole = cutoff.least(results, cell, metric)
+    if flows is None or not whole:
+        return [whole] * count
+    return [*(cutoff.least(results, cell, f"{metric}@{flow}") for flow in flows), whole]
 
 
 def _names(

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
+from numpy.typing import NDArray
 
 from wifu import cutoff, stats
 from wifu.api import Results
@@ -61,16 +62,22 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     samples = [_cdf_sample(results, members, name) for _, members in parts]
     if not any(x.size for x in samples) and not _longer(results, cells, name):
         raise LabError(f"no run has a value of {name or 'goodput'}")
-    shared = _shared(spec, [float(x.max()) for x in samples if x.size])
+    # What is known of the others is the least that they can be.
+    rooms = [
+        np.concatenate([x, _least(results, members, name)])
+        for x, (_, members) in zip(samples, parts, strict=True)
+    ]
+    shared = _shared(spec, [float(x.max()) for x in rooms if x.size])
     figure, axes = page.panels(len(parts), share_x=shared)
     every = levels(cells, by)
     looking = looks(results, by, every)
     handles: dict[str, Any] = {}
     beyond: list[stats.Floats] = []
-    for axis, (title, members), whole in zip(axes, parts, samples, strict=True):
+    for axis, (title, members), whole in zip(axes, parts, rooms, strict=True):
         for n, (look, label) in enumerate(zip(looking, every, strict=True)):
             own = [c for c in members if by is None or c.labels[by] == label]
             x = _cdf_sample(results, own, name)
+            _band(axis, x, _least(results, own, name), look)
             if x.size == 0:
                 if own and _longer(results, own, name):
                     # A level without a curve is not to be missed.
@@ -79,7 +86,7 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
                     )
                     handles.setdefault(f"{words.apart(by, label)} (none finished)", line)
                 continue
-            # Of runs that were cut off it is known that their values are greater.
+            # Of the others only the least is known: the band tells it.
             known = x.size / (x.size + _longer(results, own, name))
             across, up, marks = style.distribution(x, n, len(every), known)
             if marks:
@@ -96,10 +103,10 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
             _room(axis, [whole, marked])
         beyond.append(marked)
         style.grid(axis, "both")
-    if shared and any(x.size for x in samples):
+    if shared and any(x.size for x in rooms):
         # Only now: a limit that is set while panels are drawn would be that of the first of them.
         for axis in axes:
-            _room(axis, [x for x in (*samples, *beyond) if x.size])
+            _room(axis, [x for x in (*rooms, *beyond) if x.size])
     style.label_rows(axes, "share of runs" if name else "share of flows")
     style.legend(figure, list(handles.values()), list(handles))
     what = f"{words.metric(name)} of the runs" if name else "goodput of the flows"
@@ -112,10 +119,14 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     if len(parts) == 1:
         caption += _middles(results, cells, name, (words, by, every))
     if longer := _longer(results, cells, name):
-        what = "took longer, as transfers were cut off by the end of the run"
+        why = "transfers were cut off by the end of the run"
         if cutoff.failures(results, cells, name or ""):
-            what = "have no value, as transfers were cut off by the end of the run or failed"
-        caption += f" {longer} runs {what}: there curves end below 1."
+            why += " or failed"
+        caption += (
+            f" Of {longer} runs only the least that they can be is known, as {why}. Lines are of "
+            "the others, as shares of all: there curves end below 1. The shares of all runs lie in "
+            "the band, whose upper edge has each of these at its least."
+        )
     elif name is None:
         caption += cut_off(results, cells, "goodput")
     return figure, f"Distribution of the {what}", caption + ("" if shared else OWN) + rest
@@ -197,8 +208,37 @@ def _cdf_sample(results: Results, cells: Sequence[Cell], name: str | None) -> st
     return stats.clean(rows["goodput_bps"].to_numpy(float)) / 1e6
 
 
+def _least(results: Results, cells: Sequence[Cell], name: str | None) -> stats.Floats:
+    """The least that the values of those runs can be in which transfers were cut off."""
+    if name is None or not cutoff.of_finished(name):
+        return stats.clean(())
+    every = [(c, run) for c in cells for run in sorted(cutoff.runs(results, c, name))]
+    found = [cutoff.at_least(results, cell, run, name) for cell, run in every]
+    return stats.clean(found) / metric_of(name).scale
+
+
+def _band(axis: Axes, known: stats.Floats, least: stats.Floats, look: int) -> None:
+    """Where the distribution lies of values that are known and of others whose least is."""
+    if not least.size:
+        return
+    ends = np.unique(np.concatenate([known, least]))
+    # The panel ends before.
+    at = np.append(ends, 10 * max(float(ends[-1]), 1e-9))
+    count = known.size + least.size
+    sure = np.searchsorted(np.sort(known), at, side="right")
+    most = sure + np.searchsorted(np.sort(least), at, side="right")
+    top, bottom = most[:-1] / count, sure[:-1] / count
+    axis.stairs(
+        top, at, baseline=bottom, fill=True, facecolor=style.colour(look), alpha=0.14, linewidth=0
+    )
+    axis.stairs(
+        top, at, baseline=None, edgecolor=style.colour(look), linestyle=style.dash(look),
+        linewidth=0.5 * style.line(), alpha=0.7, zorder=1.5,
+    )  # fmt: skip
+
+
 def _longer(results: Results, cells: Sequence[Cell], name: str | None) -> int:
-    """How many runs have a value that is beyond all that is known, as they were cut off."""
+    """How many runs have a value of which only the least is known, as they were cut off."""
     if name is None or not cutoff.of_finished(name):
         return 0
     return sum(len(cutoff.runs(results, c, name)) for c in cells)
@@ -298,7 +338,8 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
             if not len(cloud):
                 continue
             least = [m for m in (name, other) if cutoff.least(results, cell, m)]
-            drawn = _spot(axis, cloud[:, 0], cloud[:, 1], looking[n], bool(least))
+            cut = _cut(results, cell, (name, other)) if least else None
+            drawn = _spot(axis, cloud[:, 0], cloud[:, 1], looking[n], cut)
             if least:
                 _beyond(axis, cloud.mean(axis=0), other in least, name in least)
             handles.setdefault(words.apart(by, every[n]), drawn)
@@ -337,8 +378,12 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
         f"{number}.{'' if shared else OWN}{rest}"
     )
     if any(cutoff.least(results, c, m) for c in cells for m in (name, other)):
+        if any(_cut(results, c, (name, other)).any() for c in cells):
+            caption += " Hollow dots are runs in which some transfers were cut off or failed, at "
+            caption += "the least that they can be."
         caption += (
-            " A hollow mean is of the runs that came to an end, with arrows to where it may lie."
+            " A hollow mean is of the dots that are there, with arrows to where it may lie, and "
+            "has no ellipse."
         )
     first, second = cut_off(results, cells, name), cut_off(results, cells, other)
     caption += first + (second if second != first else "")
@@ -347,10 +392,26 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
 
 def _cloud(results: Results, cell: Cell, up: str, right: str) -> stats.Floats:
     """The runs of a cell: a row each, with both metrics."""
-    x = results.sample(right, cell.labels).to_numpy(float) / metric_of(right).scale
-    y = results.sample(up, cell.labels).to_numpy(float) / metric_of(up).scale
+    x, y = (_bounded(results, cell, name) / metric_of(name).scale for name in (right, up))
     both = np.isfinite(x) & np.isfinite(y)
     return np.asarray(np.column_stack([x[both], y[both]]), dtype=np.float64)
+
+
+def _bounded(results: Results, cell: Cell, name: str) -> stats.Floats:
+    """A metric of the runs of a cell; of those in which transfers were cut off the least of it."""
+    sample = results.sample(name, cell.labels).droplevel("cell")
+    found = cutoff.runs(results, cell, name) if cutoff.of_finished(name) else set()
+    for run in found & {int(run) for run in sample.dropna().index}:
+        sample[run] = cutoff.at_least(results, cell, run, name)
+    return np.asarray(sample, dtype=np.float64)
+
+
+def _cut(results: Results, cell: Cell, names: tuple[str, str]) -> NDArray[np.bool_]:
+    """Which of the runs of `_cloud` are not what they seem, as transfers were cut off."""
+    up, right = (results.sample(name, cell.labels).droplevel("cell") for name in names)
+    both = np.isfinite(right.to_numpy(float)) & np.isfinite(up.to_numpy(float))
+    found = {run for m in names if cutoff.of_finished(m) for run in cutoff.runs(results, cell, m)}
+    return np.asarray(right.index.isin(list(found))[both], dtype=np.bool_)
 
 
 def _beyond(axis: Axes, mean: stats.Floats, right: bool, up: bool) -> None:
@@ -366,13 +427,23 @@ def _beyond(axis: Axes, mean: stats.Floats, right: bool, up: bool) -> None:
             )  # fmt: skip
 
 
-def _spot(axis: Axes, x: stats.Floats, y: stats.Floats, n: int, hollow: bool = False) -> Line2D:
-    """The runs of a cell, their mean, and how they are spread; returns the mean's mark."""
+def _spot(
+    axis: Axes, x: stats.Floats, y: stats.Floats, n: int, cut: NDArray[np.bool_] | None
+) -> Line2D:
+    """The runs of a cell, their mean, and how they are spread; returns the mean's mark. Runs that
+    were `cut` are hollow, and so is a mean with any of them, of which nobody knows the spread.
+    """
     colour, form = style.colour(n), style.marker(n)
-    if x.size > 2:
+    if x.size > 2 and cut is None:
         axis.add_patch(_ellipse(x, y, colour, style.dash(n)))
-    axis.scatter(x, y, s=10, color=colour, alpha=0.45, linewidths=0, marker=form)
-    inside, edge = ("white", colour) if hollow else (colour, "white")
+    hollow = np.zeros(x.size, dtype=np.bool_) if cut is None else cut
+    axis.scatter(x[~hollow], y[~hollow], s=10, color=colour, alpha=0.45, linewidths=0, marker=form)
+    if hollow.any():
+        axis.scatter(
+            x[hollow], y[hollow], s=10, facecolors="none", edgecolors=colour, alpha=0.7,
+            linewidths=0.7, marker=form,
+        )  # fmt: skip
+    inside, edge = ("white", colour) if cut is not None else (colour, "white")
     (drawn,) = axis.plot(
         x.mean(), y.mean(), form, color=colour, markersize=7, mfc=inside, mec=edge, zorder=4
     )

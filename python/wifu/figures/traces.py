@@ -85,7 +85,8 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     names = words.titles(cells)
     lines: dict[str, Any] = {}
     for (cell, series), column, last in zip(found, columns, lasts, strict=True):
-        _flows(column, series, (show, window), (start, end), last, lines)
+        there = (_first(results, cell, run), last)
+        _flows(column, series, (show, window), (start, end), there, lines)
         style.entitle(column[0], names[cell.name])
         column[-1].set_xlabel("time, s")
         column[0].set_xlim(start, end)
@@ -110,6 +111,12 @@ def _last(results: Results, cell: Cell, run: int) -> Mapping[int, float]:
     outcome = results.outcome(cell, run)
     whole = float(outcome["sim_seconds"])
     return {int(f["id"]): whole for f in outcome["flows"] if not f.get("finished")}
+
+
+def _first(results: Results, cell: Cell, run: int) -> Mapping[int, float]:
+    """When each flow began."""
+    flows = results.outcome(cell, run)["flows"]
+    return {int(f["id"]): float(f.get("start_s") or 0.0) for f in flows}
 
 
 def _scale(words: Words, what: str, window: float) -> str:
@@ -157,14 +164,18 @@ def _range(
 
 def _flows(
     column: Sequence[Axes], series: Series, shown: tuple[Sequence[str], float],
-    span: tuple[float, float], last: Mapping[int, float], lines: dict[str, Any],
+    span: tuple[float, float], there: tuple[Mapping[int, float], Mapping[int, float]],
+    lines: dict[str, Any],
 ) -> None:  # fmt: skip
-    """All flows of a cell; `lines` gets one of each by its name."""
-    show, window = shown
+    """All flows of a cell, from when to when they were `there`; `lines` gets one of each by its
+    name.
+    """
+    (show, window), (begin, last) = shown, there
     flows = sorted({int(n.split(".")[1]) for n in series if n.startswith("flow.")})
     for axis, what in zip(column, show, strict=True):
         for n, flow in enumerate(flows):
-            drawn = _line(series, flow, what, window, last.get(flow))
+            until = (begin.get(flow, 0.0), last.get(flow))
+            drawn = _line(series, flow, what, window, until)
             if drawn is None:
                 continue
             drawn = _within(drawn, span)
@@ -214,16 +225,21 @@ def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
     return figure, columns
 
 
-def _line(series: Series, flow: int, what: str, window: float, last: float | None) -> Drawn | None:
-    """The line of a flow, if there is one, drawn to its `last` instant: that it gets nothing any
-    more is seen, and that its window stayed what it was.
+def _line(
+    series: Series, flow: int, what: str, window: float, there: tuple[float, float | None]
+) -> Drawn | None:
+    """The line of a flow, if there is one, drawn to the last instant that it is there: that it gets
+    nothing any more is seen, and that its window stayed what it was. Goodput begins with the flow.
     """
+    begin, last = there
     data = series.get(f"flow.{flow}.{SHOWN.get(what, (what,))[0]}")
     if data is None or len(data) == 0:
         return None
     times, y = data.index.to_numpy(float), data.to_numpy(float)
     if what == "goodput":
-        at, rate = sliding(times, y, window, window / 10, end=last)
+        # On the steps that all flows have, so that the end is one of them.
+        step = window / 10
+        at, rate = sliding(times, y, window, step, step * np.floor(begin / step), last)
         return Drawn(at, rate / 1e6, False)
     if last is not None and last > times[-1]:
         times, y = np.append(times, last), np.append(y, y[-1])

@@ -97,6 +97,8 @@ pub(crate) fn once(info: &ConnInfo) -> u64 {
 /// What happened to a flow and when.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
+    /// Octets that had been written when the time was over.
+    pub(crate) written: u64,
     pub(crate) hops: u32,
     pub(crate) start: Option<Time>,
     pub(crate) connected: Option<Time>,

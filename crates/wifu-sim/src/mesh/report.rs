@@ -141,8 +141,10 @@ fn flow_outcome(
     let start = account.start.unwrap_or(now);
     let until = match (account.finished, account.last) {
         (true, Some(last)) => last,
-        // What its buffer still held may have come later.
-        (_, last) if flow.stopped => flow.stop_at.max(last.unwrap_or(Time::ZERO)).min(now),
+        // What its buffer still held came later, but not if it never came.
+        (_, last) if flow.stopped && arrived(flow) => {
+            flow.stop_at.max(last.unwrap_or(Time::ZERO)).min(now)
+        }
         _ => now,
     };
     let lasted = (until - start).as_secs_f64();
@@ -197,6 +199,12 @@ fn flow_outcome(
         requests_failed: account.requests_failed.clone(),
         ..sender_outcome(flow, index as u32, &totals)
     }
+}
+
+/// All that the application of a flow had written when its time was over has arrived.
+fn arrived(flow: &Flow) -> bool {
+    let account = &flow.account;
+    account.fault.is_none() && account.bytes >= account.written
 }
 
 /// The numbers of all its connections, the present one included.
@@ -344,6 +352,7 @@ fn outlasted(account: &Account) -> Option<Outlasted> {
         stop_s: stop.as_secs_f64(),
         bytes,
         seconds: (last - stop).as_secs_f64(),
+        never: account.written.saturating_sub(account.bytes),
     })
 }
 

@@ -123,6 +123,7 @@ impl Flows {
         if !matches!(flow.app, App::Request(_)) {
             let held = flow.ends[0].written.saturating_sub(flow.account.bytes);
             flow.account.held = Some((now, held));
+            flow.account.written = flow.ends[0].written;
         }
         if matches!(flow.app, App::Request(_)) {
             (flow.account.finished, flow.account.known) = (true, Some(now));

@@ -211,11 +211,15 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
     }
     if let Some(late) = f
         .outlasted
-        .filter(|o| o.seconds > LEAST_LATE * (o.stop_s - f.start_s))
+        .filter(|o| o.never > 0 || o.seconds > LEAST_LATE * (o.stop_s - f.start_s))
     {
+        let never = match late.never {
+            0 => String::new(),
+            n => format!("{} of them never arrived, and ", octets(n)),
+        };
         sentences.push(format!(
-            "Its time was over at {:.3} s, and {} were in its send buffer or on their way: the last \
-             that arrived did so {:.3} s later",
+            "Its time was over at {:.3} s, and {} were in its send buffer or on their way: {never}the \
+             last that arrived did so {:.3} s later",
             late.stop_s,
             octets(late.bytes),
             late.seconds
@@ -283,7 +287,7 @@ fn limit(name: &str) -> &str {
         "none" => "nothing",
         "source" => "nothing to send",
         "drain" => "all sent, waiting for acknowledgements",
-        "state" => "connecting or closing",
+        "state" => "connecting, closing, or asking anew for want of feedback",
         "window" => "congestion window",
         "peer" => "the receiver's window",
         "pace" => "pacing",
@@ -572,6 +576,28 @@ mod tests {
         let said = text(0.0);
         assert!(said.contains("all flows: 4.00 Mb/s from"), "{said}");
         assert!(!said.contains("at the same time"), "{said}");
+    }
+
+    #[test]
+    fn what_never_arrived_is_told() {
+        let mut flow = outcome().flows.remove(0);
+        flow.outlasted = Some(wifu_sim::outcome::Outlasted {
+            stop_s: 3.0,
+            bytes: 4_190_000,
+            seconds: 0.0,
+            never: 2_900_000,
+        });
+        let said = reasons(&flow).join("\n");
+        assert!(
+            said.contains("2.90 MB of them never arrived, and the last"),
+            "{said}"
+        );
+        flow.outlasted.as_mut().unwrap().never = 0;
+        let said = reasons(&flow).join("\n");
+        assert!(
+            !said.contains("never") && !said.contains("buffer"),
+            "{said}"
+        );
     }
 
     fn outcome() -> Outcome {
