@@ -309,7 +309,7 @@ fn annotations_and_the_shim_are_listed_and_described() {
     // What the node reads is known before anybody writes it.
     for (name, by) in [
         ("priority", "nobody here"),
-        ("feedback", "epochs"),
+        ("feedback", "epochs, delay-collector"),
         ("deadline", "nobody here"),
     ] {
         assert!(said(&["list", "annotations"]).contains(&format!("\n  {name} ")));

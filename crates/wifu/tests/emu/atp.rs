@@ -18,7 +18,7 @@ fn fetch(name: &str, bytes: usize, first: &str) -> Option<(Value, impl Fn(&str) 
             echo $! >{at}/pid; until grep -q Serving {at}/server; do sleep 0.05; done\n\
          n1 cd {at}; {over} curl -sS -m 60 -o got http://10.0.0.4:8000/file >curl 2>&1; \
             cmp file got >cmp 2>&1 && echo same >>cmp; true\n\
-         n1 {WIFU} ss >{at}/ss\n\
+         n4 {WIFU} ss >{at}/ss\n\
          sh cp {log} {at}/log\n\
          n4 kill $(cat {at}/pid)\n"
     );
@@ -79,7 +79,8 @@ fn a_relay_that_does_not_collect_is_named_and_passes_packets_on() {
         .unwrap_or_default()
         .parse()
         .expect("a count");
-    assert!(count > 209, "{ss}");
+    // Feedback, which tells of the way there.
+    assert!(count > 5, "{ss}");
     println!("{log}");
     assert!(
         log.contains("atp-adaptive") && log.contains("serve"),
