@@ -47,6 +47,7 @@ extern "C" {
 #define WIFU_ATP 219
 #define WIFU_ATP_AGGRESSIVE 230
 #define WIFU_ATP_ADAPTIVE 231
+#define WIFU_ATP_NEXT 234
 #define WIFU_TP_ALPHA 208
 
 /* Level of WiFu's own options. */

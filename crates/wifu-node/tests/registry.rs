@@ -54,7 +54,7 @@ fn a_switch_of_the_parts_decides_about_a_handler() {
         let handlers = protocol.handlers.handlers.iter();
         handlers.map(|h| h.name.clone()).collect()
     };
-    for spec in ["atp", "atp-aggressive", "atp-adaptive"] {
+    for spec in ["atp", "atp-aggressive", "atp-adaptive", "atp-next"] {
         assert_eq!(names(spec), ["delay-collector"]);
         assert_eq!(names(&format!("{spec},elfn=off")), ["delay-collector"]);
         let with = names(&format!("{spec},elfn=on"));

@@ -360,6 +360,24 @@ fn the_aggressive_form_reports_every_forty_milliseconds() {
     assert_eq!(last(&outcome, "peer.epochs.early"), 0.0);
 }
 
+/// Little's law: one packet per delay is one packet at the slowest node, which is idle part of the
+/// time; eight keep it busy, and small steps find the rate at which there are as many.
+#[test]
+fn eight_packets_per_delay_carry_more_over_a_clean_path() {
+    let goodput = |protocol: &str| {
+        let outcome = run(protocol, 3, &file("4M"), PATIENT);
+        delivered(&outcome, 4_000_000);
+        let (ds, d) = ["atp-rate.ds_us", "atp-rate.d_us"]
+            .map(|name| at(series(&outcome, name), 4.0))
+            .into();
+        println!("{protocol}: an interval of {ds} us, a delay of {d} us");
+        (outcome.flows[0].goodput_bps, d / ds)
+    };
+    let (one, eight) = (goodput("atp-adaptive"), goodput("atp-next"));
+    assert!(eight.0 > 1.1 * one.0, "{one:?}, {eight:?}");
+    assert!(one.1 < 2.0 && eight.1 > 2.0, "{one:?}, {eight:?}");
+}
+
 /// The thesis blames lost and clustered feedback on queues that treat it as data.
 #[test]
 fn feedback_may_go_before_data() {

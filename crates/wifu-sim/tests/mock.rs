@@ -113,7 +113,7 @@ fn a_clean_path_is_used_fully_and_nothing_is_sent_twice() {
             "tcp-cwl" => 0.1,
             "tcp-ap05" | "tcp-ap05-delack" | "tcp-ap11" => 0.03,
             // Nobody stands between these ends who would say a delay: a packet every 20 ms.
-            "atp" | "atp-aggressive" | "atp-adaptive" | "tp-alpha" => 0.05,
+            "atp" | "atp-aggressive" | "atp-adaptive" | "atp-next" | "tp-alpha" => 0.05,
             _ => 0.95,
         };
         assert!((least..=1.0).contains(&share), "{name}: {share}");

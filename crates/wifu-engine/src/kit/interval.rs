@@ -63,7 +63,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// From [`PHI`], [`KAPPA`] and [`DS_FIRST`], for so many packets at the slowest node ([`TARGET`]).
+    /// From [`PHI`], [`KAPPA`] and [`DS_FIRST`], for so many packets at the slowest node
+    /// ([`TARGET`]).
     pub fn new(p: &Params<'_>, target: f64) -> Interval {
         let first = p.span(DS_FIRST.name).0 as f64 / 1e3;
         let mut interval = Interval {

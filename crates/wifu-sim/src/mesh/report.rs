@@ -128,6 +128,14 @@ fn unserved(
     outcome
 }
 
+/// Octets in a time, b/s; none in no time.
+fn rate(bytes: u64, time: Span) -> f64 {
+    match time.as_secs_f64() {
+        0.0 => 0.0,
+        seconds => bytes as f64 * 8.0 / seconds,
+    }
+}
+
 fn flow_outcome(
     now: Time,
     (flows, nodes): (&Flows, &Nodes),
@@ -147,7 +155,6 @@ fn flow_outcome(
         }
         _ => now,
     };
-    let lasted = (until - start).as_secs_f64();
     let mut packets = account.packets;
     packets.inside = inside;
     let limits = Limit::NAMES.iter().zip(totals.limits);
@@ -167,11 +174,7 @@ fn flow_outcome(
         finished: account.finished,
         until_s: until.as_secs_f64(),
         bytes: account.bytes,
-        goodput_bps: if lasted > 0.0 {
-            account.bytes as f64 * 8.0 / lasted
-        } else {
-            0.0
-        },
+        goodput_bps: rate(account.bytes, until - start),
         outlasted: outlasted(account),
         corrupt: account.corrupt,
         connections: account.connections,
