@@ -222,12 +222,10 @@ fn unused(b: &Blueprint) -> Option<String> {
     (!keys.is_empty()).then(|| format!("profile {profile} sets {keys}, which nothing here takes"))
 }
 
-/// Say on standard error, once, what the profile that was chosen for a protocol sets in vain. What
-/// a composition's own profile sets beyond its parts is for its author to know.
+/// Say on standard error, once, what the profile of a protocol sets in vain.
 pub fn note_unused<'a>(specs: impl IntoIterator<Item = &'a str>, registry: &Registry) {
     let mut said = Vec::new();
-    let chosen = specs.into_iter().filter(|s| s.contains("profile="));
-    for protocol in chosen.filter_map(|s| registry.resolve(s).ok()) {
+    for protocol in specs.into_iter().filter_map(|s| registry.resolve(s).ok()) {
         let note = unused(&protocol.ends).map(|what| format!("{}: {what}", protocol.ends.name));
         if let Some(note) = note.filter(|note| !said.contains(note)) {
             eprintln!("Note: {note}");
