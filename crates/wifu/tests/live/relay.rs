@@ -108,7 +108,16 @@ fn a_relay_that_loses_the_route_tells_the_sender_of_atp() {
         let mut ip = relay.command("ip");
         relay.run(ip.args(["route", verb, "10.79.2.0/24", "dev", "eth1"]));
     };
-    std::thread::sleep(Duration::from_millis(700));
+    // In the midst of it: who only asks to be let in is no connection yet.
+    let under_way = || {
+        let all = near.connections();
+        all.iter().any(|c| number(c, "bytes_acked") > 100_000)
+    };
+    assert!(
+        wait_until(Duration::from_secs(20), under_way),
+        "{:?}",
+        near.connections()
+    );
     route("del");
     std::thread::sleep(Duration::from_secs(2));
     route("add");
