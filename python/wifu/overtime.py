@@ -27,7 +27,9 @@ def _recorded(
     found = {run: of(cell, run) for run in runs}
     if not found:
         raise LabError(f"no series of {cell.name}")
-    return pd.Series(found, dtype=float).dropna()
+    known = pd.Series(found, dtype=float).dropna()
+    known.attrs["of"] = len(found)
+    return known
 
 
 def _of_runs(
@@ -37,7 +39,11 @@ def _of_runs(
     is given, or what is more than there with `difference`; with `counts` the share of runs in which
     it is at most, or at least, so much.
     """
-    sample = _recorded(results, given["of"], of) * given.get("times", 1.0)
+    sample = _recorded(results, given["of"], of)
+    if sample.empty:
+        raise LabError(f"{words(given['of'])}: it is in none of {sample.attrs['of']} runs")
+    some = f"{len(sample)} of {sample.attrs['of']} runs" if len(sample) < sample.attrs["of"] else ""
+    sample = sample * given.get("times", 1.0)
     exact, statistic = results.plan.deterministic, statistic_of(given)
     if "over" in given:
         under = _recorded(results, given["over"], of) * given.get("times", 1.0)
@@ -49,7 +55,7 @@ def _of_runs(
         return quotient(both[:, 0], both[:, 1], exact, statistic)
     if "counts" in given:
         return counting(sample.to_numpy(float), given["counts"], exact)
-    return of_one(sample.to_numpy(float), exact, statistic)
+    return of_one(sample.to_numpy(float), exact, statistic, some)
 
 
 def _curve(
@@ -187,11 +193,21 @@ def _changed(data: pd.Series[float]) -> int:
     return int(other[0]) if other.size else len(data) - 1
 
 
-def _settled(data: pd.Series[float]) -> float:
-    """When an interval first is short enough for 0.8 of the rate of the second half, in seconds."""
-    reached = np.flatnonzero(data.to_numpy(float) <= _half(data) / 0.8)
-    at = int(reached[0]) if reached.size else len(data) - 1
+def _settled(data: pd.Series[float], first: int = 0) -> float:
+    """When an interval first is short enough for 0.8 of the rate of the second half, in seconds
+    from the start of the series; from the `first` value on. Nan if that one is: it was not slow.
+    """
+    enough = data.to_numpy(float)[first:] <= _half(data) / 0.8
+    reached = np.flatnonzero(enough)
+    if enough[0]:
+        return math.nan
+    at = first + int(reached[0]) if reached.size else len(data) - 1
     return float(data.index[at] - data.index[0])
+
+
+def _recovered(data: pd.Series[float]) -> float:
+    """The same from the first change on, which is to a longer interval."""
+    return _settled(data, _changed(data))
 
 
 def _off(data: pd.Series[float]) -> float:
@@ -208,6 +224,7 @@ OF_SERIES: dict[str, Callable[[pd.Series[float]], float]] = {
     "changed at": lambda data: float(data.index[_changed(data)] - data.index[0]),
     "changed to": lambda data: float(data.iloc[_changed(data)]),
     "settled": _settled,
+    "recovered": _recovered,
     "off": _off,
 }
 """What a check takes of a recorded series."""

@@ -256,10 +256,11 @@ impl Epochs {
         runs.missing >= self.drops || runs.slower >= self.run || runs.faster >= self.run
     }
 
-    /// What is fed back, microseconds: the slower one of the network and the reader.
+    /// What is fed back, microseconds: the slower one of the network and the reader, who takes one
+    /// packet at a time.
     fn delay(&self, board: &Board) -> u32 {
         let path = self.average.value().unwrap_or(0.0);
-        path.max(self.reader.us(board)).round() as u32
+        path.max(self.reader.us(board) * self.target).round() as u32
     }
 
     //= spec#8.1
@@ -597,5 +598,22 @@ mod tests {
         // Half of the buffer is free again.
         t.board.app.unread = 50_000;
         assert_eq!(said(&mut t), 2_000);
+    }
+
+    #[test]
+    fn of_a_reader_that_is_slower_the_sender_is_to_wait_for_each_packet() {
+        let mut t = receiver(&[("target", "8")]);
+        t.board.rx.nxt = Seq(60_000);
+        t.board.app.unread = 60_000;
+        data(&mut t, 2_000, 0, 0);
+        for _ in 0..3 {
+            t.now += Span::MILLI * 30;
+            t.board.app.unread -= 2 * MSS;
+            let _ = t.signal(Signal::Read);
+        }
+        t.board.app.unread = 60_000;
+        after(&mut t, 1_001);
+        // The sender divides by eight: 15 ms for each.
+        assert_eq!(feedback(&mut t).unwrap().get(DELAY), 120_000);
     }
 }

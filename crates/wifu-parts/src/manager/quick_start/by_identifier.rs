@@ -42,7 +42,8 @@ impl Admission for ByIdentifier {
     }
 
     /// A SYN alone may have any address as its source. The opener confirms the answer therefore,
-    /// which spec.md does not have: else a flood of SYNs would be a flood of connections.
+    /// which spec.md does not have: else a flood of SYNs would be a flood of connections. Who
+    /// confirms in the dark, with the identifier that it chose itself, is believed.
     fn proves(&self, head: &Head) -> bool {
         !first(head)
     }
