@@ -97,7 +97,8 @@ class Difference:
                 "acknowledgements may all be others"
             )
         elif one != two:
-            told.append(f"profile {one}, not {two}")
+            first = "no profile" if one is None else f"profile {one}"
+            told.append(f"{first}, not {'none' if two is None else two}")
         keys = [
             f"the scenario's {name} is {a} for {self.level}, {b} for {self.baseline}"
             for name, (a, b) in self.scenario.items()

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from wifu import provenance, stats, toml
+from wifu.causes import cause
 from wifu.cells import Cell
 from wifu.emulated import insist
 from wifu.errors import Cancelled, LabError, PlanError, ReplicateError
@@ -170,7 +171,7 @@ def check_scenarios(plan: Plan) -> None:
         try:
             check(plan.scenario_of(cell, 1))
         except ValueError as e:
-            raise plan.scenario_error(cell, str(e)) from None
+            raise cause(plan, cell, str(e), check) from None
 
 
 def prepare(plan: Plan) -> Runner:

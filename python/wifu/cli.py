@@ -30,7 +30,7 @@ from wifu.rerun import again
 from wifu.screen import (
     dry,
     err,
-    own_runs,
+    notes,
     print_claims,
     print_divergence,
     print_lists,
@@ -162,9 +162,9 @@ def run(
     # What is wrong on the last of them is told before the first is run.
     variants = [chosen.variant(s) for s in places]
     for variant in variants:
-        if (told := own_runs(variant)) and not as_json:
-            err.print(f"[yellow]note:[/yellow] {escape(told)}", highlight=False)
         check_scenarios(variant)
+        if not as_json:
+            notes(variant)
         if not dry_run:
             prepare(variant)
         if not dry_run and store.on(variant.substrate).exists():
@@ -278,7 +278,10 @@ def _campaigns(
         if not no_report:
             if not as_json:
                 err.print(f"figures and report of {own.folder} ...", highlight=False)
-            row["report"] = str(conduct.report(own.folder))
+            page, missed = conduct.report(own.folder)
+            row |= {"report": str(page), "not_drawn": missed}
+            for why in [] if as_json else missed:
+                err.print(f"[yellow]warning:[/yellow] not drawn: {escape(why)}", highlight=False)
     if as_json:
         print(json.dumps(_one_or_all(told)))
     else:

@@ -13,6 +13,7 @@ from pathlib import Path
 from wifu.api import Results
 from wifu.campaign import Campaign, Executor, Summary
 from wifu.errors import LabError, nearest
+from wifu.figures import NotDrawn, draw_all
 from wifu.plan import Plan
 from wifu.program import find_program
 from wifu.report import write
@@ -62,11 +63,15 @@ def campaign(
         shown.close()
 
 
-def report(folder: Path) -> Path:
-    """Draw the figures of results and write their report."""
+def report(folder: Path) -> tuple[Path, list[str]]:
+    """Draw the figures of results and write their report; also returns which of them could not be
+    drawn, and why.
+    """
     results = Results(folder)
     compared(results)
-    return write(results)
+    drawn = draw_all(results)
+    missed = [f"{d.title}: {d.why}" for d in drawn if isinstance(d, NotDrawn)]
+    return write(results, figures=drawn), missed
 
 
 def compared(results: Results) -> None:

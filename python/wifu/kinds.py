@@ -114,6 +114,9 @@ def check(
                 f"must be a list of {could}, not {strange!r}; others are named in [series] record",
                 key,
             )
+    start, end = (values.seconds(spec[k]) if k in spec else None for k in ("from", "to"))
+    if start is not None and end is not None and start >= end:
+        raise PlanError(f"is not before `to`: {start:g} s and {end:g} s", "from")
     if spec.get("zoom") and ("from" in spec or "to" in spec):
         raise PlanError("a recovery has a time of its own: leave out `from` and `to`", "zoom")
     labels(spec.get("label", {}), axes, known, recorded)
@@ -244,6 +247,8 @@ def _count(value: Any) -> bool:
 
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "title": ("must be text", lambda v: isinstance(v, str)),
+    "metric": ("must be the name of a metric", lambda v: not isinstance(v, list | Mapping)),
+    "against": ("must be the name of a metric", lambda v: not isinstance(v, list | Mapping)),
     "x": ("must be the name of an axis", lambda v: isinstance(v, str)),
     "by": ("must be the name of an axis", lambda v: isinstance(v, str)),
     "where": ("must be a table: { axis = level }", lambda v: isinstance(v, Mapping)),

@@ -33,7 +33,8 @@ from wifu.runner import check_mesh
 from wifu.stacks import stacks
 from wifu.tables import Tables, Until, labels_in
 from wifu.toml import laid_over, loads, locate
-from wifu.values import Value, seconds, used
+from wifu.undrawn import undrawn
+from wifu.values import Value, seconds, sequence, used
 from wifu.variants import SUBSTRATES, changed, instead, settings_of
 
 MOST_RUNS = 1_000_000
@@ -186,6 +187,8 @@ class Plan:
         if not colon or " " in path:
             return PlanError(f"cell {cell.name}: {message}", "scenario", self.file)
         key = f"scenario.{path}"
+        if "no protocol of this name" in what:
+            what += " (one of your own: `compositions`, or WIFU_LOAD)"
         for axis in self.axes:
             if path in (level := axis.of(cell.labels[axis.name])).paths:
                 key = f"vary.{axis.name}" + f".{level.label}.{path}" * level.table
@@ -270,11 +273,24 @@ def parse(
             given = override.partition("=")[0].strip()
             if e.key in (given, f"vary.{given}", f"scenario.{given}"):
                 # It is on the command line, and on no line of the plan.
-                raise PlanError(f"{e.message} (given as {override})", e.key) from None
+                told = f"{e.message} (given as {override})"
+                raise PlanError(told + _as_list(e.message, override), e.key) from None
         raise
     if not resolved and (why := _beyond(plan)):
         raise PlanError(why, "measure", path, locate(text, "measure"))
+    # What overrides leave out of a plan as it is written is told (`undrawn.warnings`), not refused.
+    if not resolved and not overrides:
+        for key, why in undrawn(plan):
+            raise PlanError(why, key, path, locate(text, key))
     return replace(plan, overrides=tuple(overrides))
+
+
+def _as_list(message: str, override: str) -> str:
+    """How to write an override of what must be a list, and was given as words."""
+    key, _, text = override.partition("=")
+    if not message.startswith("must be a list") or not text:
+        return ""
+    return f"; write '{key.strip()}={json.dumps(sequence(text))}', quotes and all"
 
 
 def _beyond(plan: Plan) -> str:
@@ -419,6 +435,8 @@ class _Reader(Tables):
     def plan(self) -> Plan:
         """The plan, or the first error."""
         self._known(self.source, KEYS, "")
+        # Before what refers to it, so that its errors are told as its own.
+        series, recorded = self._series(), self._recorded()
         runner = self._choice("runner", "mesh", RUNNERS)
         substrate = self._choice("substrate", "sim", SUBSTRATES)
         if substrate != "sim" and runner != "mesh":
@@ -428,6 +446,9 @@ class _Reader(Tables):
         scenario = changed(self._get("scenario", dict, {}), special.get("scenario", {}), substrate)
         if not scenario:
             raise PlanError("a plan needs a [scenario]: what one run is", "scenario")
+        stop = scenario.get("stop", {})
+        if runner == "mesh" and not isinstance(stop, dict):
+            raise PlanError(f"is a table: stop.time = {json.dumps(stop)}", "scenario.stop")
         for key in ("seed", "run"):
             if key in scenario and runner == "mesh":
                 raise PlanError(
@@ -484,8 +505,8 @@ class _Reader(Tables):
             figures=figures,
             labels=self._labels(names),
             claims=self._claims(),
-            series_runs=self._series(),
-            recorded=self._recorded(),
+            series_runs=series,
+            recorded=recorded,
             source=self.source,
             cells=cells,
             substrate=substrate,

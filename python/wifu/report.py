@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, cautions, compared, cutoff, paired, published, stats, toml
+from wifu import alike, cautions, compared, cutoff, hostcost, paired, published, stats, toml
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import COMPARED, HOLM, LEVEL, Results
@@ -145,6 +145,8 @@ def _alerts(results: Results) -> str:
             f"{E(', '.join(m['code']))}.</div>"
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
+    if cost := hostcost.note(results.plan):
+        out.append(f"<p class='note'>{E(cost[0].upper() + cost[1:])}.</p>")
     for words, names in m.get("absent", {}).items():
         told = f"Not known, in cells {first(names)}: {words}."
         out.append(f"<p class='note'>{E(told)}</p>")

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wifu import alike, cautions, compared, cutoff, stats
+from wifu import alike, cautions, compared, cutoff, hostcost, stats, undrawn
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import LEVEL, Results
@@ -132,6 +132,15 @@ def warn_of_differences(plan: Plan) -> None:
     """Tell what compared levels differ in besides what their names say."""
     for difference in alike.differences(plan):
         screen.print(f"[yellow]warning:[/yellow] {escape(difference.sentence())}", highlight=False)
+
+
+def notes(plan: Plan) -> None:
+    """Tell before a run what its results will lack, and what its hosts cost."""
+    for told in (own_runs(plan), hostcost.note(plan)):
+        if told:
+            err.print(f"[yellow]note:[/yellow] {escape(told)}", highlight=False)
+    for told in undrawn.warnings(plan):
+        err.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
 
 
 def own_runs(plan: Plan) -> str:
@@ -252,6 +261,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "cells": [{"name": c.name, "labels": dict(c.labels)} for c in plan.cells],
             "first_block": [c.name for c, _ in first],
             "differences": [d.to_json() for d in alike.differences(plan)],
+            "not_drawn": undrawn.warnings(plan),
             "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
         }
         print(json.dumps(told))

@@ -20,7 +20,16 @@ def loads(text: str, path: Path | None = None) -> dict[str, Any]:
         found = re.search(r"line (\d+)", str(e))
         # At the end of the text there is no number.
         line = int(found[1]) if found else max(1, len(text.splitlines()))
-        raise PlanError(str(e), "", path, line) from None
+        raise PlanError(f"{e}{_unquoted(text, line)}", "", path, line) from None
+
+
+def _unquoted(text: str, line: int) -> str:
+    """A hint at a quantity, such as `20s`, on a line that is no TOML."""
+    there = text.splitlines()[line - 1 : line]
+    found = re.search(
+        r"[=\[,]\s*([+-]?\d[\d.]*\s*[A-Za-z%][A-Za-z/]*)\s*([,\]}#]|$)", "".join(there)
+    )
+    return f'; text with a unit needs quotes: "{found[1]}"' if found else ""
 
 
 def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

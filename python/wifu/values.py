@@ -114,7 +114,9 @@ def _quantity(value: Value, units: Mapping[str, float], what: str) -> float:
     if not found:
         raise LabError(f"{value!r} is no {what}")
     if found[2] not in units:
-        raise LabError(f"{value!r}: unknown unit {found[2]}; {nearest(found[2], units)}")
+        raise LabError(
+            f"{value!r}: unknown unit {found[2]}; {nearest(found[2], filter(None, units))}"
+        )
     return float(found[1]) * units[found[2]]
 
 
@@ -164,7 +166,8 @@ def _number(node: ast.expr, names: Mapping[str, Value], text: str) -> int | floa
     """The value of a part of an expression that is a number."""
     found = _evaluate(node, names, text)
     if not isinstance(found, int | float):
-        hint = "; a range is written low..high, such as 1..9" if ".." in str(found) else ""
+        like = ".." in str(found) or re.fullmatch(r"\d+ *[-:] *\d+", str(found))
+        hint = "; a range is written low..high, such as 1..9" if like else ""
         raise LabError(f"{{{text}}}: {found!r} is no number{hint}")
     return found
 

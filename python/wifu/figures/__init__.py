@@ -127,7 +127,7 @@ def check_figure(results: Results, spec: Mapping[str, Any]) -> None:
     plan = results.plan
     labels = {a.name: [str(v.label) for v in a.levels] for a in plan.axes}
     for role in check(spec, list(labels), labels, plan.pair, plan.recorded):
-        if (why := wrong(spec[role])) is not None:
+        if (why := wrong(str(spec[role]))) is not None:
             raise LabError(why)
 
 

@@ -56,6 +56,8 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
         raise LabError(_none(f"of run {run}"))
     start = values.seconds(spec["from"]) if "from" in spec else 0.0
     last = max(float(p.times[-1]) for _, r in found for p in r.probes.values())
+    if start >= last:
+        raise LabError(f"nothing is from {start:g} s on: the last datagram arrived at {last:.4g} s")
     end = values.seconds(spec["to"]) if "to" in spec else last
     window = values.seconds(spec["window"]) if "window" in spec else max((end - start) / 30, 0.2)
     figure, columns = _columns(len(found))

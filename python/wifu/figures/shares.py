@@ -53,8 +53,11 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
         raise LabError("no run has flows" if spec.get("run") is None else f"no run {spec['run']}")
     every = levels(cells, by)
     looking = looks(results, by, every)
-    figure, axes = page.panels(len(parts))
-    for axis, (title, members) in zip(axes, parts, strict=True):
+    # With their ends flows may be called something else in each panel.
+    called = [_names(results, members, numbers, ranked) for _, members in parts]
+    same = all(names == called[0] for names in called)
+    figure, axes = page.panels(len(parts), share_x=same)
+    for axis, (title, members), names in zip(axes, parts, called, strict=True):
         for n, label in enumerate(every):
             for cell in (c for c in members if by is None or c.labels[by] == label):
                 at = (n - (len(every) - 1) / 2) * 0.8 / len(every)
@@ -64,7 +67,6 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
                 least = _least(results, cell, metric, None if ranked else own, len(table.T))
                 _bars(axis, table, (metric, least), (places, 0.8 / len(every)), looking[n])
         axis.set_xlim(-0.55, count + 0.55)
-        names = _names(results, members, numbers, ranked)
         style.places(axis, range(count + 1), [*names, ALL[metric]])
         axis.axvline(count - 0.5, color=style.MUTED, linewidth=0.8)
         axis.tick_params(axis="x", length=0)

@@ -63,6 +63,12 @@ def _span(spec: Mapping[str, Any]) -> tuple[float | None, float | None]:
     )
 
 
+def _insist(start: float, last: float) -> None:
+    """LabError if there is nothing from `start` on, as the last of all is before it."""
+    if start >= last:
+        raise LabError(f"nothing is from {start:g} s on: the last is at {last:.4g} s")
+
+
 def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     """A column per cell, up to three side by side; a row per thing shown, a line per flow."""
     show = [str(s) for s in spec.get("show", ["goodput", "cwnd", "srtt"])]
@@ -79,6 +85,7 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
             raise LabError(f"no flow has a series {what}: name it in [series] record of the plan")
     lasts = [_last(results, cell, run) for cell, _ in found]
     start, end = _range([series for _, series in found], show, *_span(spec), lasts)
+    _insist(start, _range([series for _, series in found], show, None, None, lasts)[1])
     window = values.seconds(spec["window"]) if "window" in spec else _window(end - start)
     figure, columns = _columns(len(found), len(show))
     words = Words(results, spec)
@@ -271,6 +278,8 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
     start, end = _span(spec)
     whole = start is None and end is None
     found = [_segments(results, cell, flow, run) for cell in cells]
+    if start is not None and (sent := [s.sent[0] for s in found if s.sent[0].size]):
+        _insist(start, max(float(times.max()) for times in sent))
     which = int(spec.get("zoom", 1)) if whole else 0
     zooms = [_recovery(segments, which) if which else None for segments in found]
     if "zoom" in spec and which and not any(zooms):

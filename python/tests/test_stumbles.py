@@ -1,0 +1,243 @@
+"""Slips that a first plan has: each is told at its place, before anything is run in vain."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake import CHAIN, fake
+
+import wifu
+from wifu import alike, hostcost, report, undrawn
+from wifu import plan as plans
+from wifu.campaign import check_scenarios
+from wifu.errors import LabError, PlanError
+from wifu.figures import shares, style, traces
+
+BASE = """runs = 3
+{more}
+[scenario]
+topology = {{ words = "linear,{{hops+1}}", set = "TB-B" }}
+{stop}
+[[scenario.flow]]
+from = "n1"
+to = "n{{hops+1}}"
+protocol = "{{protocol}}"
+app = "file"
+bytes = "20k"
+[vary]
+protocol = ["tcp-newreno", "tcp-cubic"]
+hops = {hops}
+{figures}"""
+
+
+def text(more: str = "", figure: str = "", **changes: str) -> str:
+    """A plan with this in it, and a figure of these keys."""
+    figures = f"[[figure]]\n{figure}\n" if figure else ""
+    known = {"stop": 'stop.time = "20s"', "hops": "[1, 2]", **changes}
+    return BASE.format(more=more, figures=figures, **known)
+
+
+def lab(*words: str, cwd: Path, code: int = 0) -> str:
+    """What `wifu-lab` says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "wifu.cli", *words],
+        cwd=cwd, capture_output=True, text=True, check=False,
+        env={**os.environ, "COLUMNS": "400", "NO_COLOR": "1"},
+    )  # fmt: skip
+    told = done.stdout + done.stderr
+    assert done.returncode == code, told
+    assert "Traceback" not in told
+    return " ".join(told.split())
+
+
+def refused(told: str, *overrides: str) -> PlanError:
+    """Why a plan is none."""
+    with pytest.raises(PlanError) as caught:
+        plans.parse(told, Path("x.toml"), overrides)
+    return caught.value
+
+
+# Figures that cannot be drawn ---------------------------------------------------------------------
+
+SERIES = "series = { runs = [1] }"
+
+
+@pytest.mark.parametrize(
+    ("more", "figure", "key", "words"),
+    [
+        ("", 'kind = "timeseries"', "figure.1.kind", "write series = { runs = [1] }"),
+        ("", 'kind = "sequence"', "figure.1.kind", "sequence needs series"),
+        ("", 'kind = "latency"', "figure.1.kind", 'runs = [1], record = ["delay"] }'),
+        (SERIES, 'kind = "latency"', "figure.1.kind", "needs the delays of datagrams"),
+        (SERIES, 'kind = "timeseries"\nrun = 2', "figure.1.run", "has no series, only run 1"),
+        (SERIES, 'kind = "map"\nrun = 4', "figure.1.run", "there is no run 4"),
+        ("series = { runs = [7] }", 'kind = "bars"', "series.runs", "numbered from 1 to 3"),
+        (SERIES, 'kind = "timeseries"\nfrom = "20s"', "figure.1.from", "runs end at 20 s"),
+        (SERIES, 'kind = "timeseries"\nfrom = 5\nto = "5s"', "figure.1.from", "not before `to`"),
+    ],
+)
+def test_what_no_run_will_have_is_told_with_the_plan(
+    more: str, figure: str, key: str, words: str
+) -> None:
+    told = refused(text(more, figure))
+    assert told.key == key and words in str(told)
+    assert told.line is not None
+
+
+def test_figures_that_can_be_drawn_are_let_be() -> None:
+    plans.parse(text(SERIES, 'kind = "timeseries"\nrun = 1\nfrom = "1s"\nto = "90s"'))
+    plans.parse(text("series = { runs = '1..10' }", 'kind = "sequence"\nrun = 3'))
+    plans.parse(text('series = { runs = [2], record = ["delay"] }', 'kind = "latency"'))
+    wired = 'runner = "mock"\n[scenario]\nprotocol = "tcp-tahoe"\n[[figure]]\nkind = "sequence"\n'
+    plans.parse(wired)
+
+
+def test_what_an_override_leaves_out_is_a_warning() -> None:
+    whole = text("series = { runs = [3] }", 'kind = "timeseries"\nrun = 3')
+    assert undrawn.warnings(plans.parse(whole)) == []
+    (runs, figure) = undrawn.warnings(plans.parse(whole, overrides=["runs=2"]))
+    assert "series.runs" in runs and "there is no run 3" in figure
+
+
+def test_what_is_not_drawn_is_told_before_and_after_a_run(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text(text(SERIES, 'kind = "timeseries"\nrun = 1'))
+    change = ("series.runs=[]", "hops=1", "runs=1")
+    said = lab("run", "p.toml", *change, "--dry-run", cwd=tmp_path)
+    assert "warning: not drawn: figure.1.kind: timeseries needs series" in said
+    said = lab("run", "p.toml", *change, "-o", "out", cwd=tmp_path)
+    assert said.count("not drawn: ") == 2 and "no series of run 1" in said
+    told = json.loads(lab("run", "p.toml", *change, "-o", "two", "--json", cwd=tmp_path))
+    assert "no series of run 1" in told["not_drawn"][0]
+
+
+def test_nothing_is_drawn_of_a_time_when_nothing_was(results: wifu.Results) -> None:
+    with pytest.raises(LabError, match="nothing is from 900 s on"):
+        traces.timeseries(results, {"from": 900})
+    with pytest.raises(LabError, match="nothing is from 900 s on"):
+        traces.sequence(results, {"from": "900s"})
+    with pytest.raises(PlanError, match="is not before `to`: 2 s and 1 s"):
+        results.plot("timeseries", from_="2s", to="1s")
+
+
+def test_no_latency_is_drawn_after_the_last_datagram(probed: wifu.Results) -> None:
+    with pytest.raises(LabError, match="the last datagram arrived at"):
+        probed.plot("latency", from_="900s")
+
+
+# Other figures ------------------------------------------------------------------------------------
+
+
+def test_each_panel_of_flows_has_its_own_names(tmp_path: Path) -> None:
+    moved = CHAIN.replace("copies = 2", 'from = "n1"\nto = "n{hops+1}"\ncopies = 2')
+    found = wifu.campaign(plans.parse(moved), tmp_path / "r", runner=fake)
+    with style.context(None):
+        figure, _, _ = shares.flows(found, {"kind": "flows"})
+        figure.canvas.draw()
+    first, second = ([t.get_text() for t in axis.get_xticklabels()] for axis in figure.axes[:2])
+    names = [shares._names(found, [c], [1, 2], False) for c in found.cells({"hops": 1})[:1]]
+    names += [shares._names(found, [c], [1, 2], False) for c in found.cells({"hops": 3})[:1]]
+    assert names[0] != names[1], "else there is nothing to tell apart"
+    plain = [[" ".join(t.split()) for t in ticks[:2]] for ticks in (first, second)]
+    assert plain == names
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("bars", {"metric": ["jain", "goodput"]}),
+        ("ratio", {"metric": ["jain", "goodput"]}),
+        ("tradeoff", {"against": ["jain", "goodput"]}),
+    ],
+)
+def test_several_metrics_are_no_metric(
+    results: wifu.Results, kind: str, spec: dict[str, Any]
+) -> None:
+    with pytest.raises(LabError, match=r"must be the name of a metric, not \['jain', 'goodput'\]"):
+        results.plot(kind, **spec)
+    with pytest.raises(LabError, match="no metric is called 3"):
+        results.plot(kind, **dict.fromkeys(spec, 3))
+
+
+# Where errors are told ----------------------------------------------------------------------------
+
+
+def test_errors_of_series_are_told_there() -> None:
+    more = '[series]\nruns = [1]\nrecord = "cubic.w_max"'
+    told = refused(text(more, 'kind = "timeseries"'))
+    assert (told.key, told.line) == ("series.record", 4)
+
+
+def test_a_protocol_nobody_knows_is_told_before_what_is_recorded_of_it() -> None:
+    more = 'series = { runs = [1], record = ["drain.share"] }'
+    plan = plans.parse(text(more).replace("tcp-cubic", "tcp-drain"))
+    with pytest.raises(PlanError) as caught:
+        check_scenarios(plan)
+    assert "no protocol of this name" in str(caught.value)
+    assert "one of your own: `compositions`, or WIFU_LOAD" in str(caught.value)
+    with pytest.raises(PlanError, match=r"no quantity of tcp-newreno is called `drain\.share`"):
+        check_scenarios(plans.parse(text(more)))
+
+
+# What hosts cost ----------------------------------------------------------------------------------
+
+
+def test_what_a_set_says_of_hosts_is_told(tmp_path: Path) -> None:
+    plan = plans.parse(text())
+    assert hostcost.note(plan).startswith(
+        "hosts take 1.2 ms per packet sent and 0.6 ms per packet received"
+    )
+    assert "(host.profile py, by TB-B)" in hostcost.note(plan)
+    for said in ('host.profile = "off"', 'host.profile = "py"'):
+        assert hostcost.note(plans.parse(text(stop=said))) == "", "the plan says it"
+    assert hostcost.note(plans.parse(text().replace("TB-B", "TB-W3"))) == ""
+    (tmp_path / "p.toml").write_text(text())
+    assert "note: hosts take 1.2 ms" in lab("run", "p.toml", "--dry-run", cwd=tmp_path)
+    found = wifu.campaign(plan, tmp_path / "r", runner=fake)
+    assert "Hosts take 1.2 ms per packet sent" in report.render(found, [])
+
+
+# Words --------------------------------------------------------------------------------------------
+
+
+def difference(one: str | None, two: str | None) -> str:
+    pair: Any = (one, two)
+    return alike.Difference("a", "b", ("", ""), pair, {"mss": ("1", "2")}, {}).sentence()
+
+
+def test_a_protocol_without_a_profile_is_called_so() -> None:
+    assert "no profile, not rfc-modern" in difference(None, "rfc-modern")
+    assert "profile rfc-modern, not none" in difference("rfc-modern", None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "overrides", "words"),
+    [
+        ({"stop": 'stop = "20s"'}, [], 'scenario.stop: is a table: stop.time = "20s"'),
+        ({"stop": "stop.time = 20s"}, [], 'text with a unit needs quotes: "20s"'),
+        ({"stop": "stop = { time = 20s }"}, [], 'text with a unit needs quotes: "20s"'),
+        ({"hops": '"1-2"'}, [], "a range is written low..high, such as 1..9"),
+        ({"more": 'run_timeout = "5 minutes"'}, [], "there are: h, min, ms, ns, s, us"),
+        (
+            {}, ["metrics=jain,goodput"],
+            """; write 'metrics=["jain", "goodput"]', quotes and all""",
+        ),
+        ({}, ["metrics=jain"], """; write 'metrics=["jain"]', quotes and all"""),
+    ],
+)  # fmt: skip
+def test_messages_say_how_it_is_written(
+    changes: dict[str, str], overrides: list[str], words: str
+) -> None:
+    assert words in str(refused(text(**changes), *overrides))
+
+
+def test_the_form_that_a_message_shows_works() -> None:
+    plan = plans.parse(text(), overrides=['metrics=["jain", "goodput"]'])
+    assert plan.metrics == ("jain", "goodput")
+
+
+def test_what_else_is_no_toml_has_no_hint_of_quotes() -> None:
+    assert "quotes" not in str(refused(text(stop="stop.time = = 3")))

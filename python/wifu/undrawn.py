@@ -1,0 +1,103 @@
+"""Figures that a plan asks for and its runs cannot fill: what they are made of, such as series,
+cannot be had once the runs are over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from wifu.cells import Cell
+from wifu.values import Value, seconds
+
+
+class Asking(Protocol):
+    """A plan, as far as it matters here."""
+
+    @property
+    def runner(self) -> str:
+        """What its runs are done by."""
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """What is run."""
+
+    @property
+    def max_runs(self) -> int:
+        """How often at most."""
+
+    @property
+    def series_runs(self) -> frozenset[int]:
+        """The runs whose series are kept."""
+
+    @property
+    def figures(self) -> tuple[Mapping[str, Any], ...]:
+        """What it wants drawn."""
+
+    def scenario_of(self, cell: Cell, run: int) -> dict[str, Value]:
+        """The scenario of one replicate."""
+
+
+OVER_TIME = ("timeseries", "sequence", "latency")
+"""Kinds that are drawn from series."""
+
+
+def undrawn(plan: Asking) -> list[tuple[str, str]]:
+    """What no run of a plan will have though it asks for it: a key of the plan, and why."""
+    out, runs = [], plan.max_runs
+    if plan.series_runs and min(plan.series_runs) > runs:
+        out.append(
+            ("series.runs", f"no run has series: runs of a cell are numbered from 1 to {runs}")
+        )
+    for n, spec in enumerate(plan.figures, 1):
+        if (found := _lack(plan, spec)) is not None:
+            out.append((f"figure.{n}.{found[0]}", found[1]))
+    return out
+
+
+def warnings(plan: Asking) -> list[str]:
+    """The same, as sentences for who changed a plan."""
+    return [f"not drawn: {key}: {why}" for key, why in undrawn(plan)]
+
+
+def _lack(plan: Asking, spec: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The key of a figure that asks for what is not there, and why."""
+    kind, runs = spec["kind"], plan.max_runs
+    whole = kind == "latency" and spec.get("as") == "cdf"
+    run = None if whole else spec.get("run")
+    if run is not None and run > runs:
+        return "run", f"there is no run {run}: runs of a cell are numbered from 1 to {runs}"
+    # The wired network's segments are in each of its outcomes.
+    if kind not in OVER_TIME or (kind == "sequence" and plan.runner == "mock"):
+        return None
+    more = ', record = ["delay"]' if kind == "latency" else ""
+    wanted = f"series = {{ runs = [{run or 1}]{more} }}"
+    having = sorted(k for k in plan.series_runs if k <= runs)
+    if not having:
+        return "kind", f"{kind} needs series, which no run here has: write {wanted}"
+    if run is not None and run not in having:
+        of = f"run{'s' * (len(having) > 1)} {', '.join(map(str, having))}"
+        return "run", f"run {run} has no series, only {of}: name it in series.runs"
+    if kind == "latency" and plan.runner == "mesh" and not _delays(plan, having[0]):
+        return "kind", f"latency needs the delays of datagrams: write {wanted}"
+    last = _end(plan)
+    if "from" in spec and last is not None and seconds(spec["from"]) >= last:
+        return "from", f"runs end at {last:g} s at the latest (scenario.stop.time)"
+    return None
+
+
+def _delays(plan: Asking, run: int) -> bool:
+    """Whether delays are recorded anywhere."""
+    for cell in plan.cells:
+        named = plan.scenario_of(cell, run).get("record", {}).get("series")
+        names = named if isinstance(named, list) else []
+        if any(str(name).endswith(".delay") for name in names):
+            return True
+    return False
+
+
+def _end(plan: Asking) -> float | None:
+    """When the last run ends, if all cells say so."""
+    stops = [c.scenario.get("stop") for c in plan.cells]
+    times = [s.get("time") if isinstance(s, dict) else None for s in stops]
+    return max((seconds(t) for t in times if t is not None), default=0.0) if all(times) else None
