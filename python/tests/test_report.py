@@ -264,7 +264,8 @@ def test_no_ellipse_makes_a_scale_begin_below_what_can_be(
 ) -> None:
     from wifu.figures import spread, style
 
-    skewed = pd.Series([1.0, 1.0, 1.0, 1.0, 100.0])
+    index = pd.MultiIndex.from_product([[""], range(1, 6)], names=["cell", "run"])
+    skewed = pd.Series([1.0, 1.0, 1.0, 1.0, 100.0], index=index)
     monkeypatch.setattr(results, "sample", lambda *_: skewed)
     with style.context():
         figure, _, _ = spread.tradeoff(results, {"against": "retransmissions"})
