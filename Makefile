@@ -44,9 +44,10 @@ demo: build python ## unmodified programs over each TCP; the TCPs over a simulat
 		--out out/demo-emu --on sim,emu
 
 .PHONY: reproduce
-reproduce: build python ## the experiments of two papers in short, with their claims (whole: wifu-lab reproduce --help)
-	rm -rf out/reproduce/tcp-ap-quick out/reproduce/wifu-quick
+reproduce: build python ## the experiments of three papers in short, with their claims (whole: wifu-lab reproduce --help)
+	rm -rf out/reproduce/tcp-ap-quick out/reproduce/wifu-quick out/reproduce/atp-quick
 	.venv/bin/wifu-lab reproduce tcp-ap --quick
+	.venv/bin/wifu-lab reproduce atp --quick
 	WIFU_BIN=$(TARGET_DIR)/release/wifu .venv/bin/wifu-lab reproduce wifu --quick
 
 .PHONY: bench

@@ -521,7 +521,7 @@ def claims(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="tcp-ap or wifu.")],
+    paper: Annotated[str, typer.Argument(help="atp, tcp-ap or wifu.")],
     quick: Annotated[
         bool, typer.Option("--quick", help="Few and short runs: does all of it run? In minutes.")
     ] = False,
@@ -550,11 +550,12 @@ def reproduce(
 ) -> None:
     """Run all experiments of a paper; the table of its claims and the figures at the end.
 
+    [b]atp[/b]     Zhang, Experimental Performance Evaluation of ATP (2011)
     [b]tcp-ap[/b]  ElRakabawy and Lindemann, A Practical Adaptive Pacing Scheme for TCP (2011)
     [b]wifu[/b]    Buck, Lee, Lundrigan and Zappala, WiFu: A Composable Toolkit (2012)
 
-    The whole takes hours to days of processor time; what each experiment took is told. Ctrl-C ends
-    it and leaves what is done: the same command goes on from there. --only takes one experiment.
+    The whole takes half an hour (ATP) to days of processor time; what each took is told. Ctrl-C
+    ends it and leaves what is done: the same command goes on. --only takes one experiment.
 
       [dim]wifu-lab reproduce tcp-ap --dry-run[/dim]        what there is, and how many runs
       [dim]wifu-lab reproduce tcp-ap --quick[/dim]          does it run here?
