@@ -20,10 +20,10 @@ use wifu_wire::{Rng, Time};
 
 use common::privileged;
 
-#[path = "../../wifu-linux/tests/common/mod.rs"]
-mod common;
 #[path = "emu/atp.rs"]
 mod atp;
+#[path = "../../wifu-linux/tests/common/mod.rs"]
+mod common;
 #[path = "emu/hops.rs"]
 mod hops;
 #[path = "emu/monitor.rs"]
