@@ -111,7 +111,7 @@ fn a_relay_that_loses_the_route_tells_the_sender_of_atp() {
     // In the midst of it: who only asks to be let in is no connection yet.
     let under_way = || {
         let all = near.connections();
-        all.iter().any(|c| number(c, "bytes_acked") > 100_000)
+        all.iter().any(|c| number(c, "octets_acked") > 100_000)
     };
     assert!(
         wait_until(Duration::from_secs(20), under_way),
