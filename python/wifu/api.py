@@ -476,6 +476,7 @@ class Results:
             for run in runs[runs["cell"] == cell.name]["run"]:
                 why = _why(self.outcome(cell, int(run)))
                 counts = {"attempts": why["attempts"], "failed": why["failed"], **why["causes"]}
+                counts.setdefault("cut", 0)  # told where an event cut a link
                 rows.append({**cell.labels, "run": int(run), **counts, "words": why["words"]})
         return pd.DataFrame(rows)
 

@@ -27,7 +27,9 @@ WHAT = (
 )  # fmt: skip
 """What happened: the codes of `what`, from 0 on."""
 
-WHY = ("", "transmitting", "locked", "weak", "collision", "noise", "captured", "interference")
+WHY = (
+    "", "transmitting", "locked", "weak", "collision", "noise", "captured", "interference", "cut",
+)  # fmt: skip
 """Why a frame was lost: the codes of `why`; the first is that it was not."""
 
 KIND = ("data", "ack", "rts", "cts")

@@ -28,6 +28,8 @@ struct Path {
     /// What a lock takes: the receiver's noise times the ratio that it needs.
     lock: f64,
     mean_dbm: f64,
+    /// Nothing passes, however strong it would be.
+    cut: bool,
     sigma_db: f64,
     floor_dbm: f64,
     /// When the power has to be computed anew, and up to when fading was followed.
@@ -86,6 +88,7 @@ impl Row {
         let path = Path {
             lock,
             mean_dbm: gain.mean_dbm,
+            cut: false,
             sigma_db: gain.sigma_db,
             floor_dbm: noise.dbm() - FLOOR_DB,
             next: Time::ZERO,
@@ -100,11 +103,24 @@ impl Row {
         at
     }
 
-    /// Change a mean power: it counts from the next transmission on.
+    /// Change a mean power: it counts from the next transmission on. A link that was cut is not any
+    /// more.
     pub fn set_mean(&mut self, at: usize, mean_dbm: f64) {
         self.paths[at].mean_dbm = mean_dbm;
+        self.paths[at].cut = false;
         self.paths[at].next = Time::ZERO;
         self.next = Time::ZERO;
+    }
+
+    /// Nothing passes from the next transmission on.
+    pub fn cut(&mut self, at: usize) {
+        self.set_mean(at, f64::NEG_INFINITY);
+        self.paths[at].cut = true;
+    }
+
+    /// Whether the link at a place, if there is one, is cut.
+    pub fn is_cut(&self, at: usize) -> bool {
+        self.paths.get(at).is_some_and(|path| path.cut)
     }
 
     /// The powers of the next transmission.

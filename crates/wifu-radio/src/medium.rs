@@ -104,12 +104,23 @@ impl Medium {
 
     /// See [`crate::Radio::set_gain`].
     pub fn set_gain(&mut self, from: u16, to: u16, mean_dbm: f64) {
+        let at = self.direction(from, to, mean_dbm);
+        self.rows[usize::from(from)].set_mean(at, mean_dbm);
+    }
+
+    /// See [`crate::Radio::cut`].
+    pub fn cut(&mut self, from: u16, to: u16) {
+        let at = self.direction(from, to, f64::NEG_INFINITY);
+        self.rows[usize::from(from)].cut(at);
+    }
+
+    /// The place of a direction in its row; a new one has this mean power.
+    fn direction(&mut self, from: u16, to: u16, mean_dbm: f64) -> usize {
         let row = usize::from(from);
-        let at = self.rows[row].find(to).unwrap_or_else(|| {
+        self.rows[row].find(to).unwrap_or_else(|| {
             let gain = self.variation.gain(from, to, mean_dbm);
             self.insert(row, &gain)
-        });
-        self.rows[row].set_mean(at, mean_dbm);
+        })
     }
 
     /// See [`crate::Radio::links`].
@@ -225,11 +236,14 @@ impl Medium {
     #[inline]
     pub fn close(&mut self, number: u32, links: Vec<Link>, target: usize) {
         let signal = &mut self.signals[number as usize];
+        let from = usize::from(signal.from);
         let reached = links.get(target).is_some_and(|link| !link.silent);
         if !reached && signal.to != NOBODY {
-            signal.miss = Why::Weak;
+            signal.miss = match self.rows[from].is_cut(target) {
+                true => Why::Cut,
+                false => Why::Weak,
+            };
         }
-        let from = usize::from(signal.from);
         self.rows[from].links = links;
         self.transceivers[from].target = target;
     }
@@ -418,7 +432,7 @@ impl Medium {
             return;
         }
         let miss = self.signals[number as usize].miss;
-        run.note(u64::from(signal.to), miss as u64);
+        run.note(u64::from(signal.to), miss.hashed());
         let lost = miss != Why::None;
         if let Some(counters) = self.account(usize::from(signal.from), signal.to) {
             counters.attempts += 1;
@@ -902,7 +916,7 @@ mod tests {
         run.now = last;
         assert!(end(&mut m, &mut run, number).right);
         let account = m.links(2).next().map(|l| (l.2.attempts, l.2.decoded));
-        assert_eq!((account, m.at(1).lost), (Some((1, 1)), [0; 8]));
+        assert_eq!((account, m.at(1).lost), (Some((1, 1)), [0; Why::ALL.len()]));
     }
 
     #[test]

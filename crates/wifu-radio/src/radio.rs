@@ -245,10 +245,16 @@ impl Radio {
         self.medium.links(node)
     }
 
-    /// Change the mean received power of a direction (a node moved, a link was cut: minus
-    /// infinity). Frames on the air keep the power that they began with.
+    /// Change the mean received power of a direction: a node moved, or a link that was cut passes
+    /// again. Frames on the air keep the power that they began with.
     pub fn set_gain(&mut self, from: u16, to: u16, mean_dbm: f64) {
         self.medium.set_gain(from, to, mean_dbm);
+    }
+
+    /// Let nothing pass in a direction until [`Radio::set_gain`]: what is sent over it is lost to
+    /// [`Why::Cut`](crate::trace::Why::Cut). Frames on the air keep the power that they began with.
+    pub fn cut(&mut self, from: u16, to: u16) {
+        self.medium.cut(from, to);
     }
 
     /// A node's radio starts anew: packets in its queue and ring are lost (each is reported,

@@ -83,11 +83,13 @@ pub enum Why {
     Captured = 6,
     /// What is no 802.11, before the receiver noticed the frame or while it received it.
     Interference = 7,
+    /// The link to the receiver was cut.
+    Cut = 8,
 }
 
 impl Why {
     /// All, each at its number's place.
-    pub const ALL: [Why; 8] = [
+    pub const ALL: [Why; 9] = [
         Why::None,
         Why::Transmitting,
         Why::Locked,
@@ -96,7 +98,17 @@ impl Why {
         Why::Noise,
         Why::Captured,
         Why::Interference,
+        Why::Cut,
     ];
+
+    /// What the hash over a run knows of it. A link that is cut is one that is too weak there, as
+    /// before the two were told apart: hashes that were published stay true.
+    pub(crate) fn hashed(self) -> u64 {
+        match self {
+            Why::Cut => Why::Weak as u64,
+            why => why as u64,
+        }
+    }
 }
 
 /// Kind of a transmission.
@@ -232,7 +244,7 @@ mod tests {
         assert_eq!(Record::decode(&b), Some(r));
         let codes = What::ALL.iter().map(|w| *w as usize);
         assert!(codes.eq(0..12), "each what is at its number's place");
-        assert!(Why::ALL.iter().map(|w| *w as usize).eq(0..8));
+        assert!(Why::ALL.iter().map(|w| *w as usize).eq(0..9));
         assert!(FrameKind::ALL.iter().map(|k| *k as usize).eq(0..4));
         for at in [16, 19, 26] {
             let mut bad = b;

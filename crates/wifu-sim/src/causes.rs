@@ -17,6 +17,8 @@ pub struct Link {
     pub interference: u64,
     /// Too weak for the receiver to notice, by itself.
     pub weak: u64,
+    /// An event of the scenario had cut the link, whichever frame of the attempt met that.
+    pub cut: u64,
     /// Too weak for the receiver to notice beside others, by the strongest of these.
     pub drowned: BTreeMap<u16, u64>,
     /// The receiver was listening to this other node.
@@ -64,7 +66,8 @@ pub struct Fates {
 impl Fates {
     fn add(&mut self, fate: Option<(Why, u16)>) {
         match fate {
-            None | Some((Why::None, _)) => {}
+            // What met a cut is no frame's.
+            None | Some((Why::None | Why::Cut, _)) => {}
             Some((Why::Transmitting, _)) => self.transmitting += 1,
             Some((Why::Interference, _)) => self.interference += 1,
             Some((Why::Noise, _) | (_, NOBODY)) => self.noise += 1,
@@ -180,6 +183,7 @@ impl Causes {
             Why::Weak => *link.drowned.entry(other).or_default() += 1,
             Why::Locked => *link.locked.entry(other).or_default() += 1,
             Why::Transmitting => link.transmitting += 1,
+            Why::Cut => link.cut += 1,
             Why::None => {}
         }
     }
@@ -195,7 +199,12 @@ impl Link {
     fn fail(&mut self) {
         self.failed += 1;
         let fate = self.fate.take();
-        match std::mem::take(&mut self.stage) {
+        let stage = std::mem::take(&mut self.stage);
+        if let Some((Why::Cut, _)) = fate {
+            self.cut += 1;
+            return;
+        }
+        match stage {
             Stage::RtsSent => {
                 self.rts_lost += 1;
                 self.rts.add(fate);
@@ -232,6 +241,7 @@ impl Link {
             (self.noise, String::from("noise")),
             (self.interference, String::from("interference")),
             (self.weak, String::from("too weak to notice")),
+            (self.cut, String::from("link cut")),
             (self.transmitting, String::from("receiver sending too")),
             (self.rts_unanswered, String::from("RTS not answered")),
             (self.ack_unsent, String::from("ACK not sent")),

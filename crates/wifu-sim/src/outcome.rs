@@ -296,6 +296,9 @@ pub struct LostOutcome {
     /// A source that is no 802.11 (`[[topology.interferer]]`) was on.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub interference: u64,
+    /// An event of the scenario had cut the link.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut: u64,
 }
 
 /// One node.

@@ -58,6 +58,8 @@ pub struct Losses {
     noise: u64,
     /// What is no 802.11.
     interference: u64,
+    /// An event of the scenario had cut the link.
+    cut: u64,
     rts_lost: u64,
     rts_unanswered: u64,
     cts_lost: u64,
@@ -157,6 +159,7 @@ impl Losses {
         self.failed += link.failed;
         self.noise += link.noise + link.weak;
         self.interference += link.interference;
+        self.cut += link.cut;
         self.together += link.transmitting;
         self.rts_lost += link.rts_lost;
         self.rts_unanswered += link.rts_unanswered;
@@ -180,7 +183,7 @@ impl Losses {
     }
 
     /// The causes: a key for programs, how many attempts, and words.
-    fn causes(&self) -> [(&'static str, u64, &'static str); 9] {
+    fn causes(&self) -> [(&'static str, u64, &'static str); 10] {
         [
             (
                 "hidden",
@@ -198,6 +201,7 @@ impl Losses {
                 self.interference,
                 "a source that is no 802.11 was on",
             ),
+            ("cut", self.cut, "an event had cut the link"),
             ("rts_lost", self.rts_lost, "the RTS was lost"),
             (
                 "rts_unanswered",
@@ -214,9 +218,10 @@ impl Losses {
         ]
     }
 
-    /// How many by each of the causes.
+    /// How many by each of the causes; `cut` only where a link was.
     fn counts(&self) -> serde_json::Map<String, Json> {
-        let causes = self.causes().into_iter();
+        let told = |(key, n, _): &(&str, u64, _)| *key != "cut" || *n > 0;
+        let causes = self.causes().into_iter().filter(told);
         causes.map(|(key, n, _)| (key.into(), n.into())).collect()
     }
 

@@ -869,3 +869,57 @@ fn an_rts_that_is_lost_says_to_whom() {
         "{words}"
     );
 }
+
+#[test]
+fn attempts_over_a_link_that_an_event_cut_are_called_cut() {
+    let udp = "protocol = \"udp\"\nrate = \"1Mb/s\"\nsize = 1000\ntime = \"6s\"";
+    for rts in [false, true] {
+        let text = |frames: bool| {
+            let threshold = if rts { "rts_threshold = 0\n" } else { "" };
+            let there = flow("n1", "n2", udp);
+            format!(
+                "[topology]\nwords = \"linear,2,snr=30\"\n[radio]\nrate = \"6Mb/s\"\n{threshold}\
+                 {there}[[event]]\nat = \"2.25s\"\ncut = [\"n1\", \"n2\"]\n\
+                 [[event]]\nat = \"4.5s\"\nrestore = [\"n1\", \"n2\"]\n[record]\nframes = {frames}\n"
+            )
+        };
+        let mut watched = simulation(&text(true));
+        watched.run();
+        let outcome = watched.outcome();
+        let hash = run(&text(false)).trace_hash;
+        assert_eq!(outcome.trace_hash, hash, "who looks changes nothing");
+        let mut causes = Causes::default();
+        for record in watched.take_frames() {
+            causes.add(&record);
+        }
+        let told = why::told(&causes, &Ears::new(watched.plan(), false), &["n1", "n2"]);
+        // At 30 dB nothing else fails.
+        let failed = told["failed"].as_u64().unwrap_or_default();
+        assert!(failed > 300, "{told}");
+        let counts = told["causes"].as_object().expect("counts by name");
+        let cut = |(name, _): &(&String, _)| *name == "cut";
+        let (own, others): (Vec<_>, Vec<_>) = counts.iter().partition(cut);
+        assert_eq!(
+            own.iter().map(|c| c.1.as_u64()).collect::<Vec<_>>(),
+            [Some(failed)]
+        );
+        assert!(others.iter().all(|c| *c.1 == 0), "{told}");
+        let words = told["words"].as_str().unwrap_or_default();
+        assert!(
+            words.ends_with("100 % an event had cut the link"),
+            "{words}"
+        );
+        let link = &causes.links[&(0, 1)];
+        assert_eq!(
+            link.words(1, &|n| n.to_string()),
+            format!("{failed} link cut")
+        );
+        // Who receives counts data alone.
+        let lost = serde_json::to_value(outcome.nodes[1].lost).expect("counts");
+        let data = (!rts).then_some(failed);
+        assert_eq!(
+            (lost["cut"].as_u64(), lost["noise"].as_u64()),
+            (data, Some(0))
+        );
+    }
+}

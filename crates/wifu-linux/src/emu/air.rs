@@ -163,8 +163,10 @@ impl Air {
     }
 
     fn apply(&self, radio: &mut Radio, from: u16, to: u16) {
-        if let Some(dbm) = self.acting(from, to) {
-            radio.set_gain(from, to, dbm);
+        match self.acting(from, to) {
+            Some(_) if self.is_cut(from, to) => radio.cut(from, to),
+            Some(dbm) => radio.set_gain(from, to, dbm),
+            None => {}
         }
     }
 }

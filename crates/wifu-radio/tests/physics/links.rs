@@ -5,6 +5,7 @@ use crate::common::*;
 use wifu_radio::error::{ErrorModel, mean_frame_error};
 use wifu_radio::phy::{Mode, Phy, Standard};
 use wifu_radio::plan::{Plan, RadioConfig};
+use wifu_radio::trace::Why;
 use wifu_radio::{Event, Frame, Radio};
 use wifu_wire::{Rng, Span, Time};
 
@@ -257,9 +258,11 @@ fn a_link_can_be_cut_and_restored_under_traffic() {
         scene.until(next);
     }
     let last = *scene.aired.last().expect("a frame is on the air");
-    scene.radio.set_gain(0, 1, f64::NEG_INFINITY);
+    scene.radio.cut(0, 1);
     scene.until(secs(2.0));
     let arrived = scene.got(1, 0);
+    let [cut, weak] = [Why::Cut, Why::Weak].map(|why| scene.radio.counters(1).lost_by(why));
+    assert!(cut > 1000 && weak == 0, "{cut} {weak}");
     assert_eq!(arrived.last().map(|a| a.0), Some(last.end));
     let failed = scene.radio.counters(0).failed;
     assert!(failed > 1000, "the sender goes on: {failed}");
@@ -267,6 +270,12 @@ fn a_link_can_be_cut_and_restored_under_traffic() {
     scene.until(secs(3.0));
     let after = scene.got(1, 0).len() - arrived.len();
     assert!((1450..1480).contains(&after), "{after} in a second");
+    // Too weak is not cut, even where it was.
+    scene.radio.cut(0, 1);
+    scene.radio.set_gain(0, 1, f64::NEG_INFINITY);
+    scene.until(secs(4.0));
+    let [cut_then, weak] = [Why::Cut, Why::Weak].map(|why| scene.radio.counters(1).lost_by(why));
+    assert!(weak > 1000 && cut_then <= cut + 1, "{cut_then} {weak}");
     // A link that the plan did not have.
     let mut scene = Scene::of(&[vec![NONE; 2], vec![30.0, NONE]], &plain(24), 5);
     scene.saturate(0, Some(1), 1500);

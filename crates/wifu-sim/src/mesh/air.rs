@@ -96,6 +96,13 @@ impl Air {
         }
     }
 
+    /// Let nothing pass in one direction until it has a mean power again.
+    pub(crate) fn cut(&mut self, from: u16, to: u16) {
+        if let Some(radio) = &mut self.radio {
+            radio.cut(from, to);
+        }
+    }
+
     /// The radios' own hash over what happened.
     pub(crate) fn hash(&self) -> u64 {
         self.radio.as_ref().map_or(0, Radio::trace_hash)

@@ -489,9 +489,10 @@ impl Forwarding {
             for wire in wires.filter(|w| (w.from, w.to) == (from, to)) {
                 wire.cut = cut;
             }
-            // What is heard again is said by itself.
-            if cut {
-                self.air.set_gain(from, to, f64::NEG_INFINITY);
+            match cut {
+                true => self.air.cut(from, to),
+                // What is heard again is said by itself.
+                false => self.air.set_gain(from, to, f64::NEG_INFINITY),
             }
         }
     }

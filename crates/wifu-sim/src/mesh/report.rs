@@ -250,6 +250,7 @@ fn node_outcomes(
                 noise: lost(&[Why::Noise, Why::Weak]),
                 busy: lost(&[Why::Transmitting, Why::Locked]),
                 interference: lost(&[Why::Interference]),
+                cut: lost(&[Why::Cut]),
             },
             airtime_s: c.airtime.as_secs_f64(),
             busy_s: c.busy.as_secs_f64(),
