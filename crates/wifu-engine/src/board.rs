@@ -131,6 +131,8 @@ pub struct ConnFacts {
     pub rmss: u32,
     /// Data may flow.
     pub running: bool,
+    /// No data flow for want of feedback: the way is asked for.
+    pub asking: bool,
     /// How often a receiver reports, where it does so by time; else zero.
     pub epoch: Span,
     /// State, for people and for the endpoint's house-keeping.

@@ -101,13 +101,15 @@ pub enum Limit {
     Queue,
     /// A small segment waits for an acknowledgement (RFC 896).
     Nagle,
+    /// No feedback: the way is asked for anew.
+    Feedback,
     /// A part's own reason.
     Custom(u8),
 }
 
 impl Limit {
     /// How many stopwatches a connection keeps.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
 
     /// Number of the stopwatch.
     pub fn index(self) -> usize {
@@ -121,13 +123,15 @@ impl Limit {
             Limit::Pace => 6,
             Limit::Queue => 7,
             Limit::Nagle => 8,
-            Limit::Custom(_) => 9,
+            Limit::Feedback => 9,
+            Limit::Custom(_) => 10,
         }
     }
 
     /// Names by [`Limit::index`].
     pub const NAMES: [&'static str; Limit::COUNT] = [
-        "none", "source", "drain", "state", "window", "peer", "pace", "queue", "small", "custom",
+        "none", "source", "drain", "state", "window", "peer", "pace", "queue", "small", "feedback",
+        "custom",
     ];
 
     /// Its name in reports and in the lab.

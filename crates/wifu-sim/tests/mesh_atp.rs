@@ -151,6 +151,10 @@ fn a_path_that_is_cut_costs_two_halvings_and_a_question() {
                [[event]]\nat = \"14s\"\nrestore = [\"n2\", \"n3\"]\n";
     let outcome = run("atp", 2, &file("4M"), &format!("{PATIENT}{cut}"));
     delivered(&outcome, 4_000_000);
+    // Half a second, one and a half, and three without feedback; the rest of the ten it asks.
+    let asked = outcome.flows[0].limited_s["feedback"];
+    println!("asked for {asked} s: {:?}", outcome.flows[0].limited_s);
+    assert!((4.0..10.0).contains(&asked), "{asked}");
     assert_eq!(last(&outcome, "atp-rate.missed"), 3.0);
     assert_eq!(last(&outcome, "atp-rate.starts"), 2.0);
     let ds = series(&outcome, "atp-rate.ds_us");

@@ -279,7 +279,7 @@ impl Conn {
     /// word to the peer, who has forgotten it.
     pub fn replaced(&mut self, now: Time) {
         let conn = &mut self.core.board.conn;
-        (conn.state, conn.running) = (State::Closed, false);
+        (conn.state, conn.running, conn.asking) = (State::Closed, false, false);
         self.tell(now, Signal::Ended(Some(Fault::Reset)));
     }
 

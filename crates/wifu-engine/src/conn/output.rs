@@ -90,7 +90,9 @@ impl Conn {
     /// Why no part offers data.
     fn nothing_to_send(&self) -> Limit {
         let Board { tx, conn, .. } = &self.core.board;
-        if !conn.running {
+        if conn.asking {
+            Limit::Feedback
+        } else if !conn.running {
             Limit::State
         } else if tx.una != tx.max {
             Limit::Drain

@@ -196,7 +196,9 @@ impl QuickStart {
     }
 
     fn end(&mut self, fault: Option<Fault>, cx: &mut Cx<'_>) {
-        cx.write(|c: &mut ConnFacts| (c.state, c.running) = (State::Closed, false));
+        cx.write(|c: &mut ConnFacts| {
+            (c.state, c.running, c.asking) = (State::Closed, false, false);
+        });
         self.owes = Owes {
             rst: self.owes.rst,
             ..Owes::default()
@@ -240,14 +242,14 @@ impl QuickStart {
             return;
         }
         (self.probing, self.asked, self.owes.probe) = (Some(cx.now), 0, true);
-        cx.write(|c: &mut ConnFacts| c.running = false);
+        cx.write(|c: &mut ConnFacts| (c.running, c.asking) = (false, true));
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
         (self.probing, self.asked, self.owes.probe) = (None, 0, false);
         self.frozen = false;
         cx.out.disarm(RETRY);
-        cx.write(|c: &mut ConnFacts| c.running = true);
+        cx.write(|c: &mut ConnFacts| (c.running, c.asking) = (true, false));
     }
 
     /// Whether we fill our half, or are about to.
@@ -694,7 +696,7 @@ mod tests {
         assert_eq!(t.name(&stall), "stalled");
         t.board.tx.max = Seq(9_000);
         let _ = t.signal(stall);
-        assert!(!t.board.conn.running);
+        assert!(!t.board.conn.running && t.board.conn.asking);
         let probe = said(&mut t, Kind::Probe).expect("a question");
         assert_eq!((probe.seq, probe.get(REQUEST)), (Seq(9_000), 1));
         assert!(probe.flags == Flags(0) && waits(&t) == 1.0);
@@ -703,6 +705,7 @@ mod tests {
         assert!(!t.board.conn.running);
         assert_eq!(feedback(&mut t, 1, true, Flags(0)), Admit::Pass);
         assert!(t.board.conn.running && t.due(RETRY) == Time::NEVER);
+        assert!(!t.board.conn.asking);
         let _ = t.signal(stall);
         assert_eq!(feedback(&mut t, 2, false, Flags(0)), Admit::Pass);
         assert!(t.board.conn.running, "ordinary feedback, and new");
