@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from fake import FakeResult, pairs
+from matplotlib.patches import Rectangle
 from test_figures import drawn
 
 import wifu
@@ -235,6 +237,51 @@ def test_counts_of_who_delivers_less_are_no_better(tmp_path: Path) -> None:
         text = report._ratios(results, results.compare("timeouts"), "timeouts")
         colours[results] = text.count("class='up'"), text.count("class='same'")
     assert list(colours.values()) == [(1, 0), (0, 1)]
+
+
+def test_what_a_protocol_does_not_have_is_no_best_value(tmp_path: Path) -> None:
+    """Who has no timer has no timeouts, which is not 0 of them."""
+    has = {"last_byte_s": 8.0, "segments": 900, "timeouts": 30}
+    lacks = {"last_byte_s": 8.0, "segments": 900}
+    text = PLAN.replace('"aggregate", "jain", "sum_rates"', '"timeouts", "fast_retransmits"')
+    text += """
+[[figure]]
+kind = "bars"
+metric = "timeouts"
+"""
+
+    def runs(name: str, first: dict[str, Any], other: dict[str, Any]) -> wifu.Results:
+        flows = {"tcp-reno": [has, first], "tcp-newreno": [other] * 2}
+        return made(tmp_path / name, flows, text)
+
+    found = runs("lacks", has, lacks)
+    reno, newreno = found.plan.cells
+    assert found.interval("timeouts", reno).estimate > 59
+    assert np.isnan(found.interval("timeouts", newreno).estimate)
+    assert report.best_of(found, "timeouts") == set()
+    (row,) = found.compare("timeouts").to_dict("records")
+    assert row["n"] == 0 and all(np.isnan(row[key]) for key in ("ratio", "difference", "p"))
+    words = (
+        "No part of tcp-newreno has retransmission timeouts: there is no value, which is not 0 and "
+        "is compared with nothing."
+    )
+    assert said(found, "timeouts") == words
+    assert said(found, "fast_retransmits").startswith("No part of tcp-newreno, tcp-reno has reco")
+    page = report.render(found, [])
+    assert words in page and "no value" in page
+    axis = drawn(found, **found.plan.figures[0])[0].axes[0]
+    heights = [bar.get_height() for bar in axis.patches if isinstance(bar, Rectangle)]
+    assert sum(height > 0 for height in heights) == 1, heights
+    # Beside others there is no sum of all flows, and one of each that has its own.
+    mixed = runs("mixed", lacks | {"protocol": "atp"}, has)
+    assert np.isnan(mixed.interval("timeouts", mixed.plan.cells[0]).estimate)
+    assert said(mixed, "timeouts").startswith("No part of atp has retransmission timeouts")
+    assert said(mixed, "timeouts").endswith("Beside them `timeouts@1` is that of a flow alone.")
+    assert mixed.interval("timeouts@1", mixed.plan.cells[0]).estimate > 29
+    # What was not asked for is told elsewhere, and so is what a kernel does not count.
+    unasked = runs("unasked", has, {"last_byte_s": 8.0})
+    kernel = runs("kernel", has, lacks | {"protocol": "kernel:cubic"})
+    assert said(unasked, "timeouts") == said(kernel, "timeouts") == ""
 
 
 def test_files_that_end_inside_steady_state_are_not_compared(tmp_path: Path) -> None:

@@ -77,6 +77,11 @@ def test_what_cannot_be_told_is_said_in_words() -> None:
     assert second.startswith("flow 1: no rtt: the kernel's TCP tells no single samples")
     (gone,) = absent.words([ours], [lacking])
     assert "over before" in gone
+    untimed = {k: v for k, v in whole.items() if k not in ("timeouts", "timeout_s")}
+    (told,) = absent.words([flow("atp")], [untimed])
+    assert told == "flow 1: no timeouts, timeout_s: no part of atp has any"
+    (told,) = absent.words([flow("atp")], [untimed | {"limited_s": None}])
+    assert told.endswith("asked"), "nobody knows what it has"
     assert absent.words([ours], [{"bytes": 0}]) == [], "who did nothing has nothing to tell"
     probe = flow("udp", rate="40k")
     (clock,) = absent.words([probe], [{"bytes": 5, "jitter_s": 0.1}])

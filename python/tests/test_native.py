@@ -187,6 +187,37 @@ def test_why_attempts_failed_is_data_and_lost_rts_are_a_cause_of_their_own() -> 
         plain.why  # noqa: B018
 
 
+def test_a_link_that_an_event_cut_is_a_cause_of_its_own(tmp_path: Path) -> None:
+    """With RTS or without; a table of runs has the column of those that had no cut, too."""
+    text = """
+name = "cut"
+runs = 1
+[scenario]
+topology.words = "linear,2,rate=6M,snr=30,attempts=4,rts_threshold={threshold}"
+record.frames = true
+event = [{ at = "1.25s", cut = ["n1", "n2"] }]
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "udp"
+rate = "1M"
+time = "{time}s"
+[vary]
+threshold = [0, 2000]
+time = [1, 3]
+"""
+    found = wifu.campaign(plans.parse(text), tmp_path / "r")
+    why = found.why().set_index(["threshold", "time"])
+    assert (why.loc[:, "noise"] == 0).all() and (why["cut"] == why["failed"]).all()
+    for threshold in (0, 2000):
+        assert why["cut"][threshold, 1] == 0 and why["cut"][threshold, 3] > 100
+        whole = found.outcome(found.cells({"threshold": threshold, "time": 3})[0])
+        lost = whole["nodes"][1]["lost"].get("cut", 0)
+        assert (lost > 100) is (threshold > 0), "frames of data are counted at who is to have them"
+        (row,) = whole["flows"]
+        assert not {"timeouts", "timeout_s", "cwnd"} & set(row), "datagrams have none"
+
+
 def test_results_tell_why_run_by_run(tmp_path: Path) -> None:
     text = """
 name = "why"

@@ -117,7 +117,7 @@ class Run:
             "protocol": frame["flow_protocol"],
             "goodput, Mb/s": (frame["goodput_bps"] / 1e6).map("{:.3f}".format),
             "retransmitted": frame["retransmissions"],
-            "timeouts": frame["timeouts"],
+            "timeouts": [f"{n:.0f}" if n == n else "-" for n in frame["timeouts"].astype(float)],
         }
         told = (
             f"<p>{self.outcome['sim_seconds']:.3f} simulated seconds, trace "

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from wifu import faults, stats
+from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
@@ -572,6 +573,7 @@ SAID = (
     _alone,
     _classes,
     _samples,
+    uncounted,
     _both_ways,
 )
 """What there is to say, each of a metric in some cells."""

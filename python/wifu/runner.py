@@ -213,8 +213,8 @@ def _mock_outcome(
             "goodput_bps": f["goodput_bps"],
             "segments": f["data_segments"],
             "retransmissions": f["retransmissions"],
-            "timeouts": f["timeouts"],
-            "cwnd": f["cwnd"],
+            # Absent where no part of the composition counts it.
+            **{key: f[key] for key in ("timeouts", "cwnd") if key in f},
         }
         for f in summary["flows"]
     ]

@@ -236,6 +236,7 @@ def _summary_table(results: Results, several: bool = False) -> Table:
             f"{number(row['low'], half)} to {number(row['high'], half)}" if half == half else ""
         )
         shown = number(row["mean"], half if half == half else None)
+        shown = shown if math.isfinite(row["mean"]) else compared.NONE
         cell = results.cells({a: row[a] for a in axes})[0]
         if math.isfinite(row["mean"]) and cutoff.least(results, cell, name):
             shown, interval = f"≥ {shown}", ""

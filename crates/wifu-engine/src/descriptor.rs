@@ -276,6 +276,22 @@ impl Descriptor {
         }
     }
 
+    /// Whether it writes `tx` and has a retransmission timer: what it sent may be lost because a
+    /// timer fired.
+    pub fn times_out(&self) -> bool {
+        self.writes.has(Facts::TX) && self.answers("timer", "lost")
+    }
+
+    /// Whether it writes `tx` and takes losses from what arrives.
+    pub fn finds_losses(&self) -> bool {
+        self.writes.has(Facts::TX) && self.answers("segment", "lost")
+    }
+
+    fn answers(&self, heard: &str, signal: &str) -> bool {
+        let mut all = self.hears.iter();
+        all.any(|(h, emits)| *h == heard && emits.contains(&signal))
+    }
+
     /// Whether the part declares the hook.
     pub fn has_hook(&self, hook: &str) -> bool {
         match hook {
@@ -443,6 +459,24 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_writes_tx_says_by_what_it_takes_data_for_lost() {
+        let both = |writes, hears| {
+            let part = Descriptor {
+                writes,
+                hears,
+                ..Descriptor::EMPTY
+            };
+            (part.times_out(), part.finds_losses())
+        };
+        let timer = &[("timer", &["lost", "gave-up"] as &[_])];
+        let holes = &[("segment", &["acked", "lost"] as &[_]), ("timer", &[])];
+        assert_eq!(both(Facts::TX, timer), (true, false));
+        assert_eq!(both(Facts::TX, holes), (false, true));
+        let marks = &[("segment", &["lost"] as &[_]), ("timer", &["ended"])];
+        assert_eq!(both(Facts::CONN, marks), (false, false));
+    }
 
     #[test]
     #[should_panic(expected = "two parts are called pacer: give yours a name of its own")]

@@ -18,6 +18,9 @@ pub struct Quantity {
     /// The section that it is in: nobody knows it in a composition that has no writer of that.
     /// [`Facts::NONE`] if the engine writes it.
     pub section: Facts,
+    /// It is of a retransmission timer: nobody knows it where who writes the section has none
+    /// ([`Descriptor::times_out`]).
+    pub timed: bool,
     get: fn(&Board) -> Option<f64>,
 }
 
@@ -25,6 +28,13 @@ impl Quantity {
     /// Its value; `None` while nobody knows it.
     pub fn of(&self, board: &Board) -> Option<f64> {
         (self.get)(board)
+    }
+
+    const fn of_timer(self) -> Quantity {
+        Quantity {
+            timed: true,
+            ..self
+        }
     }
 }
 
@@ -40,6 +50,7 @@ const fn quantity(
         unit,
         doc,
         section,
+        timed: false,
         get,
     }
 }
@@ -83,9 +94,9 @@ pub const QUANTITIES: &[Quantity] = &[
     quantity("rtt_samples", "", Facts::RTT, "Samples of the round-trip time so far.",
         |b| number(b.rtt.samples)),
     quantity("rto", "s", Facts::TX, "Retransmission timeout in force, with back-off.",
-        |b| seconds(b.tx.rto).filter(|s| *s > 0.0)),
+        |b| seconds(b.tx.rto).filter(|s| *s > 0.0)).of_timer(),
     quantity("backoff", "", Facts::TX, "Timeouts in a row without progress.",
-        |b| number(b.tx.backoff)),
+        |b| number(b.tx.backoff)).of_timer(),
     quantity("flight", OCTETS, Facts::TX, "Sent and not acknowledged.",
         |b| number(b.tx.flight())),
     quantity("pipe", OCTETS, Facts::TX, "Believed to be in the network (RFC 6675).",
@@ -97,7 +108,7 @@ pub const QUANTITIES: &[Quantity] = &[
     quantity("lost", OCTETS, Facts::TX, "Taken for lost so far, each transmission once.",
         |b| Some(b.tx.lost as f64)),
     quantity("timeouts", "", Facts::TX, "Retransmission timeouts so far.",
-        |b| number(b.tx.timeouts)),
+        |b| number(b.tx.timeouts)).of_timer(),
     quantity("recovering", "", Facts::TX, "Whether a recovery episode is under way.",
         |b| number(b.tx.recovering.into())),
     quantity("peer_window", OCTETS, Facts::PEER, "The peer's receive window.",
@@ -153,9 +164,25 @@ pub struct Recordable {
 }
 
 impl Blueprint {
+    /// Whether a part writes this section of the board.
+    pub fn writes(&self, section: Facts) -> bool {
+        self.parts.iter().any(|p| p.desc.writes.has(section))
+    }
+
+    /// Whether a part has a retransmission timer: if not, there are no timeouts to be counted.
+    pub fn times_out(&self) -> bool {
+        self.parts.iter().any(|p| p.desc.times_out())
+    }
+
+    /// Whether a part takes losses from what arrives: if not, there are no recoveries without a
+    /// timeout to be counted.
+    pub fn finds_losses(&self) -> bool {
+        self.parts.iter().any(|p| p.desc.finds_losses())
+    }
+
     /// The numbers on the board that something in this composition writes.
     fn quantities(&self) -> impl Iterator<Item = &'static Quantity> {
-        let written = |q: &&Quantity| self.parts.iter().any(|p| p.desc.writes.has(q.section));
+        let written = |q: &&Quantity| self.writes(q.section) && (!q.timed || self.times_out());
         QUANTITIES.iter().filter(written)
     }
 
@@ -194,6 +221,12 @@ impl Blueprint {
             return Ok(Watched(Of::Offered));
         }
         if let Some(q) = QUANTITIES.iter().find(|q| q.name == name) {
+            if self.writes(q.section) {
+                return Err(format!(
+                    "no part of {} has a retransmission timer, which {name} is of",
+                    self.name
+                ));
+            }
             let section: Vec<&str> = q.section.names().collect();
             let section = section.join(", ");
             return Err(format!(

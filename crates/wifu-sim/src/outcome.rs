@@ -124,13 +124,18 @@ pub struct FlowOutcome {
     pub feedback_segments: u64,
     /// Segments retransmitted.
     pub retransmissions: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
-    /// Seconds from the last segment sent before each of them to the timeout, all together.
-    #[serde(default)]
-    pub timeout_s: f64,
-    /// Recoveries that did not wait for a timeout.
-    pub fast_retransmits: u64,
+    /// Retransmission timeouts; absent if no part of the composition has a retransmission timer,
+    /// and of datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<u64>,
+    /// Seconds from the last segment sent before each of them to the timeout, all together; absent
+    /// where they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+    /// Recoveries that did not wait for a timeout; absent if no part takes losses from what
+    /// arrives, and of datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast_retransmits: Option<u64>,
     /// Smoothed round-trip time at the end.
     pub srtt_s: Option<f64>,
     /// Smallest round-trip time.
@@ -142,8 +147,9 @@ pub struct FlowOutcome {
     /// udp: how long datagrams that arrived were on their way, the sender's queue included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<Percentiles>,
-    /// Congestion window at the end, octets.
-    pub cwnd: u64,
+    /// Congestion window at the end, octets; absent if no part has one, and of datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwnd: Option<u64>,
     /// Seconds that each limit was binding, by name.
     pub limited_s: BTreeMap<String, f64>,
     /// The fault that ended a connection.

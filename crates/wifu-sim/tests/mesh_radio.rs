@@ -677,7 +677,7 @@ fn the_world_of_a_set_acts_and_is_stamped() {
         (
             outcome.world.clone(),
             flow.protocol.clone(),
-            flow.timeouts,
+            flow.timeouts.expect("of TCP"),
             flow.bytes,
         )
     };

@@ -48,15 +48,16 @@ fn the_sender_has_fewer_fast_retransmits_behind_a_relay_that_snoops() {
         for seed in 1..=5 {
             let (without, with) = (run(protocol, seed, false), run(protocol, seed, true));
             let (a, b) = (&without.flows[0], &with.flows[0]);
-            plain[0] += a.fast_retransmits;
-            plain[1] += a.timeouts;
-            snooped[0] += b.fast_retransmits;
-            snooped[1] += b.timeouts;
+            for (sum, flow) in [(&mut plain, a), (&mut snooped, b)] {
+                let counts = [flow.fast_retransmits, flow.timeouts].map(|n| n.expect("of TCP"));
+                sum[0] += counts[0];
+                sum[1] += counts[1];
+            }
             ratio += b.goodput_bps / a.goodput_bps / 5.0;
             let base = &with.nodes[1].handlers[0];
             let count = |name: &str| base.counts[name];
             println!(
-                "{protocol}, seed {seed}: fast retransmits {} -> {}, timeouts {} -> {}, goodput \
+                "{protocol}, seed {seed}: fast retransmits {:?} -> {:?}, timeouts {:?} -> {:?}, goodput \
                  {:.2} -> {:.2} Mb/s; base station {:?}",
                 a.fast_retransmits,
                 b.fast_retransmits,

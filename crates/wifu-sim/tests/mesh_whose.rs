@@ -82,7 +82,10 @@ fn a_handler_acts_on_the_named_compositions_packets_and_on_no_others() {
         assert_eq!((of(named).bytes, of(named).finished), (0, false));
         let spared = of(spared);
         assert!(spared.finished && spared.bytes == 50_000, "{spared:?}");
-        assert_eq!((spared.timeouts, spared.fast_retransmits), (0, 0));
+        assert_eq!(
+            (spared.timeouts, spared.fast_retransmits),
+            (Some(0), Some(0))
+        );
         let relay = &outcome.nodes[1].handlers[0];
         assert_eq!(
             (relay.name.as_str(), relay.packets),

@@ -197,7 +197,7 @@ fn rules_catch_single_packets() {
         .iter()
         .filter(|r| r.event == Event::Arrival && r.index == Some(9));
     assert!(copies.count() >= 2);
-    assert!(mock.tally(0, Side::A).timeouts > 0);
+    assert!(mock.tally(0, Side::A).timeouts > Some(0));
 }
 
 #[test]
@@ -308,7 +308,8 @@ fn slow_and_idle_writers_need_no_timeout() {
             .flow(Flow::new(&blueprint).a(writer))
             .build();
         finish(&mut mock, &name);
-        assert_eq!(mock.tally(0, Side::A).timeouts, 0, "{name}");
+        let timeouts = mock.tally(0, Side::A).timeouts;
+        assert!(timeouts.is_none_or(|n| n == 0), "{name}: {timeouts:?}");
         assert!(mock.elapsed() > Span::SECOND * 149, "{name}");
     }
 }

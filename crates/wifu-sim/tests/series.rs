@@ -278,3 +278,44 @@ fn a_stopped_flow_that_stalls_has_the_goodput_of_the_whole_run() {
     let whole = flow.bytes as f64 * 8.0 / (outcome.sim_seconds - flow.start_s);
     assert!((flow.goodput_bps / whole - 1.0).abs() < 1e-9, "{flow:?}");
 }
+
+#[test]
+fn who_has_no_window_or_no_timer_has_no_numbers_of_it() {
+    let library = wifu_parts::library();
+    let mut lacking = Vec::new();
+    for name in library.protocols() {
+        let blueprint = open(name).expect("a protocol of the library");
+        let has = |quantity: &str| {
+            let recordable = blueprint.recordable().iter().any(|r| r.name == quantity);
+            let watched = blueprint.watched(quantity);
+            assert_eq!(watched.is_ok(), recordable, "{name}: {quantity}");
+            recordable
+        };
+        let (window, timer) = (has("cwnd"), has("timeouts"));
+        assert_eq!((window, timer), (has("ssthresh"), has("backoff")), "{name}");
+        assert_eq!(
+            (timer, timer),
+            (has("rto"), blueprint.times_out()),
+            "{name}"
+        );
+        assert!(has("retransmits") && blueprint.finds_losses(), "{name}");
+        if !(window && timer) {
+            lacking.push((name.as_str(), window, timer));
+        }
+    }
+    let none = |name| (name, false, false);
+    let atp = ["atp", "atp-adaptive", "atp-aggressive", "atp-next"].map(none);
+    lacking.sort_unstable();
+    assert_eq!(lacking, [&atp[..], &[("tp-alpha", false, true)]].concat());
+    let atp = open("atp").expect("a protocol of the library");
+    let said = atp.watched("timeouts").expect_err("it has none");
+    assert_eq!(
+        said,
+        "no part of atp has a retransmission timer, which timeouts is of"
+    );
+    let said = atp.watched("cwnd").expect_err("it has none");
+    assert!(
+        said.contains("no part of atp writes the facts `win`"),
+        "{said}"
+    );
+}

@@ -359,7 +359,7 @@ fn duration(mock: &Mock, flow: usize) -> Option<f64> {
 fn summary(args: &Args, blueprint: &Blueprint, mock: &Mock) -> Json {
     let flow = |n: usize| {
         let (tally, got) = (mock.tally(n, Side::A), mock.outcome(n, Side::B));
-        json!({
+        let mut told = json!({
             "flow": n + 1,
             "bytes_written": mock.outcome(n, Side::A).written,
             "bytes_delivered": got.read,
@@ -369,10 +369,18 @@ fn summary(args: &Args, blueprint: &Blueprint, mock: &Mock) -> Json {
             "goodput_bps": mock.goodput(n, Side::B),
             "data_segments": tally.segments,
             "retransmissions": tally.retransmissions,
-            "timeouts": tally.timeouts,
-            "cwnd": tally.cwnd,
-            "ssthresh": tally.ssthresh,
-        })
+        });
+        // What no part of the composition counts is absent.
+        for (key, value) in [
+            ("timeouts", tally.timeouts),
+            ("cwnd", tally.cwnd),
+            ("ssthresh", tally.ssthresh),
+        ] {
+            if let Some(value) = value {
+                told[key] = json!(value);
+            }
+        }
+        told
     };
     let flows: Vec<Json> = (0..mock.flows()).map(flow).collect();
     let lost: serde_json::Map<String, Json> = mock
@@ -399,13 +407,13 @@ fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
         let rate = mock.goodput(n, Side::B).unwrap_or_default() / 1e6;
         eprintln!(
             "{} flow {}: {} bytes in {seconds:.6} s, {rate:.3} Mb/s; \
-             {} data segments, {} retransmitted, {} timeouts",
+             {} data segments, {} retransmitted{}",
             blueprint.name,
             n + 1,
             got.read,
             tally.segments,
             tally.retransmissions,
-            tally.timeouts
+            timeouts(tally.timeouts)
         );
     }
     if mock.flows() > 1 {
@@ -427,6 +435,11 @@ fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
             eprintln!("{what}: {}", path.display());
         }
     }
+}
+
+/// How many timeouts there were, if there can be any.
+fn timeouts(count: Option<u32>) -> String {
+    count.map_or_else(String::new, |n| format!(", {n} timeouts"))
 }
 
 /// What was ordered and did not happen.
@@ -464,9 +477,9 @@ fn together(mock: &Mock) -> String {
     let octets: u64 = (0..flows).map(|n| mock.outcome(n, Side::B).read).sum();
     let tallies = || (0..flows).map(|n| mock.tally(n, Side::A));
     format!(
-        "{flows} flows: {octets} bytes, Jain {jain:.4}; {} retransmitted, {} timeouts",
+        "{flows} flows: {octets} bytes, Jain {jain:.4}; {} retransmitted{}",
         tallies().map(|t| t.retransmissions).sum::<u64>(),
-        tallies().map(|t| t.timeouts).sum::<u32>()
+        timeouts(tallies().map(|t| t.timeouts).sum())
     )
 }
 
@@ -501,7 +514,7 @@ mod tests {
             assert_eq!(mock.verify(0), Ok(()));
             assert_eq!((mock.rules_left(), mock.drops_left().len()), (0, 0));
             assert_eq!(mock.tally(0, Side::A).retransmissions, 3);
-            assert_eq!(mock.tally(0, Side::A).timeouts, 0);
+            assert_eq!(mock.tally(0, Side::A).timeouts, Some(0));
             (csv(mock.rows()), mock.capture().to_vec())
         };
         let (trace, capture) = files();

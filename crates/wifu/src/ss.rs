@@ -188,12 +188,17 @@ fn details(c: &Value) -> String {
             .filter(|o| !o.is_empty())
             .map(String::from),
     );
-    words.push(format!("rto:{:.0}", ms("rto_ns")));
+    let known = |key: &str| c[key].is_number();
+    if known("rto_ns") {
+        words.push(format!("rto:{:.0}", ms("rto_ns")));
+    }
     words.push(format!("rtt:{:.3}/{:.3}", ms("rtt_ns"), ms("rttvar_ns")));
     words.push(format!("mss:{mss:.0}"));
-    words.push(format!("cwnd:{:.0}", (number(c, "cwnd") / mss).floor()));
+    if known("cwnd") {
+        words.push(format!("cwnd:{:.0}", (number(c, "cwnd") / mss).floor()));
+    }
     let ssthresh = number(c, "ssthresh") / mss;
-    if ssthresh < 1e6 {
+    if known("ssthresh") && ssthresh < 1e6 {
         words.push(format!("ssthresh:{:.0}", ssthresh.floor()));
     }
     words.push(format!("bytes_sent:{:.0}", number(c, "octets_out")));
@@ -205,7 +210,9 @@ fn details(c: &Value) -> String {
     words.push(format!("segs_out:{:.0}", number(c, "segments_out")));
     words.push(format!("segs_in:{:.0}", number(c, "segments_in")));
     words.push(format!("data_segs_out:{:.0}", number(c, "data_out")));
-    words.push(format!("send {:.0}bps", send_rate(c)));
+    if known("cwnd") {
+        words.push(format!("send {:.0}bps", send_rate(c)));
+    }
     words.push(format!(
         "delivery_rate {:.0}bps",
         number(c, "rate_bytes_per_s") * 8.0
@@ -267,6 +274,31 @@ mod tests {
         let conn = |n: u64| json!({"unserved": n});
         assert!(details(&conn(12)).contains(" unserved:12 limited:"));
         assert!(!details(&conn(0)).contains("unserved"));
+    }
+
+    #[test]
+    fn what_a_protocol_does_not_have_is_no_word() {
+        let mut c = json!({"mss": 1000, "rtt_ns": 8_000_000, "rto_ns": 200_000_000,
+            "cwnd": 10_000, "ssthresh": 20_000});
+        let whole = details(&c);
+        for word in [
+            " rto:200 ",
+            " cwnd:10 ",
+            " ssthresh:20 ",
+            " send 10000000bps ",
+        ] {
+            assert!(whole.contains(word), "{whole}");
+        }
+        for key in ["rto_ns", "cwnd", "ssthresh"] {
+            c[key] = Value::Null;
+        }
+        let less = details(&c);
+        let gone = ["rto:", "cwnd:", "ssthresh:", "send "];
+        assert!(gone.iter().all(|word| !less.contains(word)), "{less}");
+        assert!(
+            less.contains(" rtt:8.000/0.000 mss:1000 bytes_sent:0 "),
+            "{less}"
+        );
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn credits_hold_every_sender_back_and_no_lane_overflows() {
     assert!(passive > 20.0 * explicit.max(1.0));
     let queue = flow.limited_s.get("queue").copied().unwrap_or_default();
     assert!(queue > 0.5 * flow.until_s, "{:?}", flow.limited_s);
-    assert_eq!((flow.retransmissions, flow.timeouts), (0, 0));
+    assert_eq!((flow.retransmissions, flow.timeouts), (0, None));
     let credits = &outcome.series["flow.1.n1.hop-credit.credits"];
     assert!(
         credits.iter().any(|c| c.1 == 0.0),

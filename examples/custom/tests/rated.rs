@@ -34,7 +34,10 @@ fn outcome(more: &str) -> Outcome {
     let outcome = simulation.outcome();
     let flow = &outcome.flows[0];
     assert!(flow.finished, "{flow:?}");
-    assert_eq!((flow.bytes, flow.corrupt, flow.timeouts), (300_000, 0, 0));
+    assert_eq!(
+        (flow.bytes, flow.corrupt, flow.timeouts),
+        (300_000, 0, None)
+    );
     outcome
 }
 
@@ -45,7 +48,7 @@ fn each_hop_raises_the_word_and_the_sender_paces_by_it() {
     let paced = flow.limited_s.get("pace").copied().unwrap_or_default();
     println!("limited by the rate {paced:.3} s of {:.3} s", flow.until_s);
     assert!(paced > 0.5 * flow.until_s, "{:?}", flow.limited_s);
-    assert_eq!((flow.unserved, flow.cwnd), (0, 0));
+    assert_eq!((flow.unserved, flow.cwnd), (0, None));
     for node in &outcome.nodes[..4] {
         assert!(
             node.handlers[0].changed > 100,

@@ -201,6 +201,11 @@ def _flows(
                     markevery=style.marked(drawn.times, drawn.y, n, len(flows), span),
                 )  # fmt: skip
             lines.setdefault(f"flow {flow}", line)
+        if not axis.lines:  # such as windows of a protocol that has none
+            axis.text(
+                0.5, 0.5, "no value", transform=axis.transAxes, ha="center", va="center",
+                fontsize=style.small(), color=style.INK,
+            )  # fmt: skip
         style.grid(axis)
 
 

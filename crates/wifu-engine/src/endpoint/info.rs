@@ -1,6 +1,6 @@
 //! What can be asked about a connection: the numbers behind `ss` and TCP_INFO.
 
-use crate::board::State;
+use crate::board::{Facts, State};
 use crate::conn::{Conn, Counters, Tuple};
 use crate::permit::Limit;
 use wifu_wire::{Span, Time};
@@ -14,10 +14,10 @@ pub struct ConnInfo {
     pub tuple: Tuple,
     /// Where the connection is between opening and its end, in RFC 9293's words.
     pub state: State,
-    /// Congestion window, octets.
-    pub cwnd: u32,
-    /// Slow start threshold, octets.
-    pub ssthresh: u32,
+    /// Congestion window, octets; `None` if no part has one.
+    pub cwnd: Option<u32>,
+    /// Slow start threshold, octets; `None` if no part has a window.
+    pub ssthresh: Option<u32>,
     /// Payload octets of a full segment.
     pub mss: u32,
     /// Smoothed round-trip time.
@@ -26,10 +26,10 @@ pub struct ConnInfo {
     pub rttvar: Span,
     /// Smallest round-trip time.
     pub min_rtt: Span,
-    /// Retransmission timeout, with back-off.
-    pub rto: Span,
-    /// Consecutive timeouts.
-    pub backoff: u32,
+    /// Retransmission timeout, with back-off; `None` if no part has a retransmission timer.
+    pub rto: Option<Span>,
+    /// Consecutive timeouts; `None` as above.
+    pub backoff: Option<u32>,
     /// Octets in flight.
     pub flight: u32,
     /// Octets selectively acknowledged.
@@ -40,8 +40,12 @@ pub struct ConnInfo {
     pub window: u32,
     /// Segments retransmitted.
     pub retransmits: u32,
-    /// Retransmission timeouts.
-    pub timeouts: u32,
+    /// Retransmission timeouts; `None` if no part has a retransmission timer.
+    pub timeouts: Option<u32>,
+    /// See [`Counters::timeout_wait`]; `None` as above.
+    pub timeout_wait: Option<Span>,
+    /// See [`Counters::fast_retransmits`]; `None` if no part takes losses from what arrives.
+    pub fast_retransmits: Option<u64>,
     /// A recovery episode is under way.
     pub recovering: bool,
     /// Octets written and not yet acknowledged.
@@ -64,44 +68,50 @@ pub struct ConnInfo {
 
 impl ConnInfo {
     pub(crate) fn of(conn: &Conn) -> ConnInfo {
-        let b = conn.board();
+        let (b, blueprint) = (conn.board(), conn.blueprint());
+        let (windowed, timed) = (blueprint.writes(Facts::WIN), blueprint.times_out());
+        let counters = conn.counters();
         let mut options = Vec::new();
         if b.rtt.samples > 0 && b.conn.peer.ts_ok {
             options.push(String::from("ts"));
         }
         // Offered by both: a composition without such a parameter decides by itself.
         let off = Some(crate::descriptor::Value::Flag(false));
-        if b.conn.peer.sack_ok && conn.blueprint().value("sack") != off {
+        if b.conn.peer.sack_ok && blueprint.value("sack") != off {
             options.push(String::from("sack"));
         }
         if let Some(scale) = b.conn.peer.scale {
             options.push(format!("wscale:{scale}"));
         }
         ConnInfo {
-            protocol: conn.blueprint().name.clone(),
+            protocol: blueprint.name.clone(),
             tuple: conn.tuple(),
             state: conn.state(),
-            cwnd: b.win.cwnd,
-            ssthresh: b.win.ssthresh,
+            cwnd: windowed.then_some(b.win.cwnd),
+            ssthresh: windowed.then_some(b.win.ssthresh),
             mss: b.conn.mss,
             srtt: b.rtt.srtt,
             rttvar: b.rtt.var,
             min_rtt: b.rtt.min,
-            rto: b.tx.rto,
-            backoff: b.tx.backoff,
+            rto: timed.then_some(b.tx.rto),
+            backoff: timed.then_some(b.tx.backoff),
             flight: b.tx.flight(),
             sacked: b.tx.sacked,
             peer_window: b.peer.window,
             window: b.rx.window,
             retransmits: b.tx.retransmits,
-            timeouts: b.tx.timeouts,
+            timeouts: timed.then_some(b.tx.timeouts),
+            timeout_wait: timed.then_some(counters.timeout_wait),
+            fast_retransmits: blueprint
+                .finds_losses()
+                .then_some(counters.fast_retransmits),
             recovering: b.tx.recovering,
             unacked: b.unacked(),
             unsent: b.unsent(),
             unread: b.app.unread,
             limited: b.app.limited,
             limits: conn.limits(),
-            counters: conn.counters(),
+            counters,
             opened_at: conn.opened_at(),
             options: options.join(" "),
         }

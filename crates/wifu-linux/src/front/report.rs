@@ -43,7 +43,7 @@ fn mean_rate(i: &ConnInfo, now: Time) -> u64 {
     }
 }
 
-/// The numbers behind `TCP_INFO`.
+/// The numbers behind `TCP_INFO`, where what a protocol does not have is 0.
 pub(super) fn info(i: &ConnInfo, now: Time) -> Info {
     let c = &i.counters;
     let option = |name: &str, bit: u64| if i.options.contains(name) { bit } else { 0 };
@@ -55,27 +55,27 @@ pub(super) fn info(i: &ConnInfo, now: Time) -> Info {
     Info {
         state: u64::from(i.state.number()),
         // linux/tcp.h: TCP_CA_Loss, TCP_CA_Recovery, TCP_CA_Open
-        ca_state: if i.backoff > 0 {
+        ca_state: if i.backoff > Some(0) {
             4
         } else {
             3 * u64::from(i.recovering)
         },
-        backoff: i.backoff.into(),
+        backoff: i.backoff.unwrap_or(0).into(),
         options: option("ts", 1) | option("sack", 2) | option("wscale", 4),
         snd_wscale: scale.unwrap_or(0),
-        rto_us: us(i.rto),
+        rto_us: i.rto.map_or(0, us),
         snd_mss: i.mss.into(),
         rcv_mss: i.mss.into(),
         unacked: segments(i.flight, i.mss),
         sacked: segments(i.sacked, i.mss),
         rtt_us: us(i.srtt),
         rttvar_us: us(i.rttvar),
-        snd_ssthresh: segments(i.ssthresh, i.mss).min(0x7fff_ffff),
-        snd_cwnd: segments(i.cwnd, i.mss),
+        snd_ssthresh: segments(i.ssthresh.unwrap_or(0), i.mss).min(0x7fff_ffff),
+        snd_cwnd: segments(i.cwnd.unwrap_or(0), i.mss),
         advmss: i.mss.into(),
         rcv_space: i.window.into(),
         total_retrans: i.retransmits.into(),
-        total_rto: i.timeouts.into(),
+        total_rto: i.timeouts.unwrap_or(0).into(),
         pacing_rate: u64::MAX,
         bytes_acked: c.octets_acked,
         bytes_received: c.octets_in,
@@ -128,7 +128,8 @@ pub(super) fn all(listeners: &Listeners, apps: &Apps, uid: u32, cx: &Context<'_>
     Value::Array(all)
 }
 
-/// One connection for `wifu ss`: octets, nanoseconds where the name says so.
+/// One connection for `wifu ss`: octets, nanoseconds where the name says so. What its protocol does
+/// not have is null.
 fn json(i: &ConnInfo, now: Time) -> Value {
     let c = &i.counters;
     let names = Limit::NAMES.iter().zip(i.limits);
@@ -148,7 +149,7 @@ fn json(i: &ConnInfo, now: Time) -> Value {
         "rtt_ns": i.srtt.0,
         "rttvar_ns": i.rttvar.0,
         "min_rtt_ns": (i.min_rtt.0 != u64::MAX).then_some(i.min_rtt.0),
-        "rto_ns": i.rto.0,
+        "rto_ns": i.rto.map(|s| s.0),
         "backoff": i.backoff,
         "flight": i.flight,
         "sacked": i.sacked,
@@ -170,8 +171,8 @@ fn json(i: &ConnInfo, now: Time) -> Value {
         "octets_again": c.octets_again,
         "octets_acked": c.octets_acked,
         "octets_in": c.octets_in,
-        "fast_retransmits": c.fast_retransmits,
-        "timeout_wait_ns": c.timeout_wait.0,
+        "fast_retransmits": i.fast_retransmits,
+        "timeout_wait_ns": i.timeout_wait.map(|s| s.0),
         "dropped": c.dropped,
         "unserved": c.unserved,
     })
@@ -181,7 +182,8 @@ fn json(i: &ConnInfo, now: Time) -> Value {
 /// have.
 const ROUND_TRIPS: usize = 1_200;
 
-/// What a connection has counted that `TCP_INFO` has no room for, by the simulator's names.
+/// What a connection has counted that `TCP_INFO` has no room for, by the simulator's names; null
+/// what its protocol does not have.
 pub(super) fn counted(id: ConnId, endpoint: &Endpoint) -> Option<String> {
     let (i, conn) = (endpoint.info(id)?, endpoint.conn(id)?);
     let limits = Limit::NAMES.iter().zip(i.limits);
@@ -190,8 +192,8 @@ pub(super) fn counted(id: ConnId, endpoint: &Endpoint) -> Option<String> {
         .map(|(n, s)| ((*n).to_owned(), json!(s.as_secs_f64())))
         .collect();
     let told = json!({
-        "fast_retransmits": i.counters.fast_retransmits,
-        "timeout_s": i.counters.timeout_wait.as_secs_f64(),
+        "fast_retransmits": i.fast_retransmits,
+        "timeout_s": i.timeout_wait.map(Span::as_secs_f64),
         "limited_s": limited,
         "rtt": conn.round_trips().to_text(ROUND_TRIPS),
     });

@@ -26,7 +26,7 @@ pub(crate) struct End {
     pub(crate) shut: bool,
 }
 
-/// Numbers of connections that are over.
+/// Numbers of connections that are over; 0 of what their composition does not count.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) segments: u64,
@@ -65,7 +65,7 @@ impl Totals {
         self.segments += info.counters.segments_out;
         self.data_segments += info.counters.data_out;
         self.retransmissions += u64::from(info.retransmits);
-        self.timeouts += u64::from(info.timeouts);
+        self.timeouts += u64::from(info.timeouts.unwrap_or(0));
         self.fast_retransmits += info.counters.fast_retransmits;
         self.timeout_wait = self.timeout_wait + info.counters.timeout_wait;
         if let Some(conn) = conn {
@@ -79,7 +79,7 @@ impl Totals {
             let before = self.min_rtt.unwrap_or(info.min_rtt);
             self.min_rtt = Some(before.min(info.min_rtt));
         }
-        self.cwnd = u64::from(info.cwnd);
+        self.cwnd = u64::from(info.cwnd.unwrap_or(0));
     }
 
     fn receiver(&mut self, info: &ConnInfo) {

@@ -7,7 +7,7 @@ use crate::scenario::{RecordSpec, ScenarioError, SeriesSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use wifu_engine::quantity::Watched;
 use wifu_engine::signal::Sent;
-use wifu_engine::{Blueprint, Conn, Kind, Reason};
+use wifu_engine::{Blueprint, Conn, Facts, Kind, Reason};
 use wifu_radio::plan::Plan;
 use wifu_wire::{Span, Time, names};
 
@@ -264,7 +264,8 @@ impl Recorder {
         }
     }
 
-    /// The sender's window and round-trip time as they change, at most once per interval.
+    /// The sender's window, if it has one, and round-trip time as they change, at most once per
+    /// interval.
     pub(crate) fn window(&mut self, flow: usize, now: Time, conn: &Conn) {
         let series = &mut self.flows[flow];
         if series.sampled.is_some_and(|at| now - at < self.interval) {
@@ -272,7 +273,9 @@ impl Recorder {
         }
         series.sampled = Some(now);
         let (t, board) = (now.as_secs_f64(), conn.board());
-        series.cwnd.push((t, f64::from(board.win.cwnd)));
+        if conn.blueprint().writes(Facts::WIN) {
+            series.cwnd.push((t, f64::from(board.win.cwnd)));
+        }
         if board.rtt.samples > 0 {
             series.srtt.push((t, board.rtt.srtt.as_secs_f64()));
         }

@@ -13,7 +13,7 @@ use crate::outcome::{
     Outlasted, Percentiles, QueueOutcome, SCHEMA, WireOutcome, idle_disciplines,
 };
 use std::collections::BTreeMap;
-use wifu_engine::Limit;
+use wifu_engine::{Blueprint, Facts, Limit};
 use wifu_node::Lanes;
 use wifu_radio::discipline::Discipline;
 use wifu_radio::phy::RTS_OFF;
@@ -182,12 +182,8 @@ fn flow_outcome(
         data_segments: totals.data_segments,
         feedback_segments: totals.feedback,
         retransmissions: totals.retransmissions,
-        timeouts: totals.timeouts,
-        fast_retransmits: totals.fast_retransmits,
-        timeout_s: totals.timeout_wait.as_secs_f64(),
         srtt_s: span(totals.srtt),
         min_rtt_s: span(totals.min_rtt),
-        cwnd: totals.cwnd,
         limited_s: limits
             .filter(|(_, s)| *s > Span::ZERO)
             .map(|(n, s)| (n.to_string(), s.as_secs_f64()))
@@ -360,10 +356,12 @@ fn outlasted(account: &Account) -> Option<Outlasted> {
     })
 }
 
-/// What the sender handed to the network, and between which ports.
+/// What the sender handed to the network, between which ports, and what its parts count.
 fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
     let port = Flow::port(number);
     let delivered = flow.account.packets.delivered;
+    let ends = |does: fn(&Blueprint) -> bool| flow.blueprint.as_deref().is_some_and(does);
+    let (timed, windowed) = (ends(Blueprint::times_out), ends(|b| b.writes(Facts::WIN)));
     match &flow.udp {
         Some(udp) => FlowOutcome {
             sent_bytes: udp.offered,
@@ -377,6 +375,10 @@ fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
         None => FlowOutcome {
             sent_bytes: totals.octets[flow.counted_end()],
             rtt: Percentiles::of(&totals.round_trips),
+            timeouts: timed.then_some(totals.timeouts),
+            timeout_s: timed.then_some(totals.timeout_wait.as_secs_f64()),
+            fast_retransmits: ends(Blueprint::finds_losses).then_some(totals.fast_retransmits),
+            cwnd: windowed.then_some(totals.cwnd),
             sender_port: flow.account.port,
             port,
             ..FlowOutcome::default()

@@ -18,7 +18,7 @@ use crate::rules::Rules;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::BTreeMap;
 use trace::Trace;
-use wifu_engine::{Conn, ConnId, Endpoint, EndpointConfig};
+use wifu_engine::{Conn, ConnId, Endpoint, EndpointConfig, Facts};
 use wifu_wire::{Head, Seq, Span, Time, ipv4};
 
 mod network;
@@ -110,12 +110,12 @@ pub struct Tally {
     pub segments: u64,
     /// Data segments that repeat data.
     pub retransmissions: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u32,
-    /// Congestion window when last seen, octets.
-    pub cwnd: u32,
-    /// Slow start threshold when last seen, octets.
-    pub ssthresh: u32,
+    /// Retransmission timeouts; `None` if no part has a retransmission timer.
+    pub timeouts: Option<u32>,
+    /// Congestion window when last seen, octets; `None` if no part has one.
+    pub cwnd: Option<u32>,
+    /// Slow start threshold when last seen, octets; `None` if no part has a window.
+    pub ssthresh: Option<u32>,
 }
 
 /// The network at work.
@@ -284,12 +284,14 @@ impl Mock {
     /// Counts of what `from` sent in a flow.
     pub fn tally(&self, flow: usize, from: Side) -> Tally {
         let (lane, i) = (&self.lanes[flow], from.index());
+        let blueprint = &lane.flow.blueprints[i];
+        let windowed = blueprint.writes(Facts::WIN);
         Tally {
             segments: lane.segments[i],
             retransmissions: lane.again[i],
-            timeouts: lane.seen[i].timeouts,
-            cwnd: lane.seen[i].cwnd,
-            ssthresh: lane.seen[i].ssthresh,
+            timeouts: blueprint.times_out().then_some(lane.seen[i].timeouts),
+            cwnd: windowed.then_some(lane.seen[i].cwnd),
+            ssthresh: windowed.then_some(lane.seen[i].ssthresh),
         }
     }
 

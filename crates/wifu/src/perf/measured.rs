@@ -55,7 +55,8 @@ pub struct Totals {
 /// What a sender's stack counts that iperf3 does not report.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq)]
 pub struct Stack {
-    /// Retransmission timeouts; absent where the stack does not count them (Linux before 6.7).
+    /// Retransmission timeouts; absent where the stack does not count them (Linux before 6.7), or
+    /// its protocol has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<u32>,
     /// Smallest round-trip time that a segment had, microseconds; absent before the first.
@@ -78,10 +79,13 @@ pub struct Stack {
 /// What WiFu's stacks count beside what TCP_INFO has room for, by the simulator's names.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq)]
 pub struct Counted {
-    /// Recoveries that did not wait for a timeout.
-    pub fast_retransmits: u64,
-    /// Seconds from the last segment before each timeout to the first after it, all together.
-    pub timeout_s: f64,
+    /// Recoveries that did not wait for a timeout; absent where the protocol has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fast_retransmits: Option<u64>,
+    /// Seconds from the last segment before each timeout to the first after it, all together;
+    /// absent where the protocol has no timeouts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
     /// Seconds that each limit was binding, by name.
     pub limited_s: BTreeMap<String, f64>,
     /// Round-trip times, as `CLASS:COUNT` ([`Delays::to_text`]).
@@ -107,8 +111,10 @@ impl Stack {
     pub fn new(info: &TcpInfo, counted: Option<Counted>) -> Stack {
         let known = (1..u32::MAX).contains(&info.min_rtt_us);
         let once = |sent: u64| sent.saturating_sub(info.bytes_retrans);
+        // TCP_INFO has 0 of what a protocol does not have.
+        let timed = counted.as_ref().is_none_or(|c| c.timeout_s.is_some());
         Stack {
-            timeouts: info.timeouts,
+            timeouts: info.timeouts.filter(|_| timed),
             smallest_rtt: known.then_some(info.min_rtt_us),
             segments: info.segs_out.into(),
             data_segments: info.data_segs_out.into(),
@@ -164,8 +170,8 @@ impl Counted {
         let limits = told["limited_s"].as_object()?.iter();
         let seconds = |(name, s): (&String, &serde_json::Value)| Some((name.clone(), s.as_f64()?));
         Some(Counted {
-            fast_retransmits: told["fast_retransmits"].as_u64()?,
-            timeout_s: told["timeout_s"].as_f64()?,
+            fast_retransmits: told["fast_retransmits"].as_u64(),
+            timeout_s: told["timeout_s"].as_f64(),
             limited_s: limits.filter_map(seconds).collect(),
             rtt_classes: told["rtt"].as_str()?.to_owned(),
         })
@@ -182,9 +188,11 @@ impl Counted {
         for (name, s) in &mut limited_s {
             *s = (*s - base.limited_s.get(name).unwrap_or(&0.0)).max(0.0);
         }
+        let fast = self.fast_retransmits.zip(base.fast_retransmits);
+        let waited = self.timeout_s.zip(base.timeout_s);
         Counted {
-            fast_retransmits: self.fast_retransmits.saturating_sub(base.fast_retransmits),
-            timeout_s: (self.timeout_s - base.timeout_s).max(0.0),
+            fast_retransmits: fast.map(|(now, then)| now.saturating_sub(then)),
+            timeout_s: waited.map(|(now, then)| (now - then).max(0.0)),
             limited_s,
             rtt_classes: rest.to_text(CLASSES),
         }
@@ -197,9 +205,11 @@ impl Counted {
         for (name, s) in &other.limited_s {
             *limited_s.entry(name.clone()).or_default() += s;
         }
+        let fast = self.fast_retransmits.zip(other.fast_retransmits);
+        let waited = self.timeout_s.zip(other.timeout_s);
         Counted {
-            fast_retransmits: self.fast_retransmits + other.fast_retransmits,
-            timeout_s: self.timeout_s + other.timeout_s,
+            fast_retransmits: fast.map(|(one, two)| one + two),
+            timeout_s: waited.map(|(one, two)| one + two),
             limited_s,
             rtt_classes: all.to_text(CLASSES),
         }
@@ -280,8 +290,8 @@ mod tests {
         let mut delays = Delays::default();
         us.iter().for_each(|us| delays.add(Span(us * 1_000)));
         Counted {
-            fast_retransmits: fast,
-            timeout_s: 0.5 * fast as f64,
+            fast_retransmits: Some(fast),
+            timeout_s: Some(0.5 * fast as f64),
             limited_s: BTreeMap::from([("window".to_owned(), fast as f64)]),
             rtt_classes: delays.to_text(CLASSES),
         }
@@ -325,10 +335,34 @@ mod tests {
         let text =
             r#"{"fast_retransmits":3,"timeout_s":0.25,"limited_s":{"window":1.5},"rtt":"5:2"}"#;
         let told = Counted::of(text).unwrap();
-        assert_eq!((told.fast_retransmits, told.timeout_s), (3, 0.25));
+        assert_eq!(
+            (told.fast_retransmits, told.timeout_s),
+            (Some(3), Some(0.25))
+        );
         assert_eq!(
             (told.limited_s["window"], told.round_trips().total()),
             (1.5, 2)
+        );
+        // What TCP_INFO has as 0 is absent where the protocol has no timeouts.
+        let text = r#"{"fast_retransmits":3,"timeout_s":null,"limited_s":{},"rtt":""}"#;
+        let untimed = Counted::of(text).unwrap();
+        assert_eq!(
+            (untimed.fast_retransmits, untimed.timeout_s),
+            (Some(3), None)
+        );
+        let info = TcpInfo {
+            timeouts: Some(0),
+            ..TcpInfo::default()
+        };
+        let timeouts = |told| Stack::new(&info, told).timeouts;
+        assert_eq!((timeouts(Some(told)), timeouts(None)), (Some(0), Some(0)));
+        let stack = Stack::new(&info, Some(untimed));
+        assert_eq!(stack.timeouts, None);
+        let twice = stack.clone().and(stack.clone()).since(&stack);
+        let text = serde_json::to_string(&twice).unwrap();
+        assert!(
+            !text.contains("timeout") && text.contains("fast_retransmits"),
+            "{text}"
         );
         assert_eq!(Counted::of("{}"), None);
         assert_eq!(Counted::of("tcp-newreno"), None);

@@ -257,7 +257,9 @@ fn sender(outcome: &Outcome, f: &FlowOutcome) -> Json {
     };
     let micros = |s: f64| (s * 1e6) as u64;
     side["retransmits"] = json!(f.retransmissions);
-    side["max_snd_cwnd"] = json!(series("cwnd").fold(f.cwnd as f64, f64::max) as u64);
+    if let Some(last) = f.cwnd {
+        side["max_snd_cwnd"] = json!(series("cwnd").fold(last as f64, f64::max) as u64);
+    }
     if let Some(most) = series("srtt").reduce(f64::max) {
         let mean = series("srtt").sum::<f64>() / series("srtt").count() as f64;
         side["max_rtt"] = json!(micros(most));
@@ -289,6 +291,7 @@ mod tests {
             sender_port: Some(32_768),
             goodput_bps: 10_000.0,
             retransmissions: 1,
+            cwnd: Some(2000),
             ..FlowOutcome::default()
         };
         let series = [
@@ -313,6 +316,18 @@ mod tests {
                 .collect(),
             ..Outcome::default()
         }
+    }
+
+    #[test]
+    fn who_has_no_window_tells_of_none() {
+        let mut outcome = outcome();
+        outcome.series.remove("flow.1.cwnd");
+        outcome.flows[0].cwnd = None;
+        let all = iperf(&Scenario::default(), &outcome, 1.0);
+        let row = &all["intervals"][0]["streams"][0];
+        let sender = &all["end"]["streams"][0]["sender"];
+        assert!(row["rtt"].is_number() && row.get("snd_cwnd").is_none());
+        assert!(sender["max_rtt"].is_number() && sender.get("max_snd_cwnd").is_none());
     }
 
     #[test]

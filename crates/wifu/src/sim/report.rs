@@ -92,6 +92,8 @@ fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
         let seconds = until.unwrap_or(outcome.sim_seconds) - f.start_s;
         let tcp = f.protocol != "udp";
         let count = |n: u64| if tcp { n.to_string() } else { String::new() };
+        // What no part of the protocol has is told apart from none.
+        let lacks = || String::from(if tcp { "-" } else { "" });
         let again = match f.retransmissions {
             n if n == 0 || f.data_segments == 0 => count(n),
             n => format!(
@@ -114,9 +116,9 @@ fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
             rate(f.goodput_bps),
             f.min_rtt_s.map_or(String::new(), millis),
             f.srtt_s.map_or(String::new(), millis),
-            if tcp { octets(f.cwnd) } else { String::new() },
+            f.cwnd.map_or_else(lacks, octets),
             again,
-            count(f.timeouts),
+            f.timeouts.map_or_else(lacks, count),
             state(outcome, f),
         ]);
     }
@@ -200,13 +202,11 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
     if !held.is_empty() {
         sentences.push(format!("What held the sender of flow {}: {held}", f.id));
     }
-    if f.timeout_s > 0.0 {
-        let share = percent(f.timeout_s / (f.until_s - f.start_s).max(1e-9));
+    if let (Some(waited), Some(count)) = (f.timeout_s.filter(|s| *s > 0.0), f.timeouts) {
+        let share = percent(waited / (f.until_s - f.start_s).max(1e-9));
         sentences.push(format!(
-            "It waited {:.1} s, {share} of its time, for {} retransmission timeout{}",
-            f.timeout_s,
-            f.timeouts,
-            if f.timeouts == 1 { "" } else { "s" }
+            "It waited {waited:.1} s, {share} of its time, for {count} retransmission timeout{}",
+            if count == 1 { "" } else { "s" }
         ));
     }
     if let Some(late) = f

@@ -429,7 +429,9 @@ impl Client<'_> {
             return;
         };
         self.told.mss = Some(info.snd_mss);
-        self.told.snd_cwnd = Some(u64::from(info.snd_cwnd) * u64::from(info.snd_mss));
+        // 0 of a protocol without a window.
+        let cwnd = u64::from(info.snd_cwnd) * u64::from(info.snd_mss);
+        self.told.snd_cwnd = Some(cwnd).filter(|cwnd| *cwnd > 0);
         if info.rtt_us > 0 {
             self.told.rtt = Some(info.rtt_us);
         }
