@@ -398,11 +398,13 @@ def _exists(plan: plans.Plan, given: Any, where: Any) -> None:
     """What a check looks at is in its plan: levels of axes, metrics, flows, series, cells."""
     kind = given.get("kind")
     along = [{given["axis"]: v} for v in given["levels"]] if kind == "along" else [{}]
+    sides = [given[side] for side in ("of", "over") if side in given]
+    if kind == "among":
+        along, sides = measures.points_of(given), measures.sides_of(given)
+        assert given["take"] in measures.AMONG
     for level in along:
-        for side in ("of", "over"):
-            if side not in given:
-                continue
-            labels = {**level, **given[side]}
+        for side in sides:
+            labels = {**level, **side}
             for name, label in labels.items():
                 known = {str(v.label) for v in plan.axis(name).levels}
                 assert str(label) in known, (where, name, label)

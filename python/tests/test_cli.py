@@ -49,6 +49,22 @@ def lab(*words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[st
     return done
 
 
+def test_the_lab_tells_its_version_and_that_of_its_program(tmp_path: Path) -> None:
+    found = program.find_program()
+    lines = lab("--version", cwd=tmp_path).stdout.splitlines()
+    own = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    assert len(lines) == 2 and lines[0].startswith(f"wifu-lab {own.split()[1]} (Python 3.")
+    assert lines[1] == f"{own.strip()} ({found})"
+    run = [sys.executable, "-m", "wifu.cli", "--version"]
+    environment = {**os.environ, "WIFU_BIN": "/nowhere/wifu"}
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1].startswith("wifu: no program /nowhere/wifu: WIFU_BIN")
+    # The rest is as it was.
+    assert "reproduce" in lab(cwd=tmp_path, code=2).stdout
+    assert "--version" in lab("--help", cwd=tmp_path).stdout
+    assert "Missing command" not in lab("list", "metrics", cwd=tmp_path).stdout
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:

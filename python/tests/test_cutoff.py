@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from fake import FakeResult, fake
@@ -365,6 +366,33 @@ def test_requests_that_were_cut_off_are_told_as_files_are(tmp_path: Path) -> Non
     columns = {str(c.header): list(c.cells) for c in _summary_table(found).columns}
     assert columns["requests per run"] == ["9", "2"]
     assert columns["unfinished"] == ["1 of 73", "8 of 24"]
+
+
+def test_a_distribution_says_why_a_level_has_no_curve(tmp_path: Path) -> None:
+    """Of a link that breaks two pages of each run came: that none did would be too strong."""
+
+    def names(runner: Any, folder: str) -> list[str]:
+        found = wifu.campaign(plans.parse(ASKING), tmp_path / folder, runner=runner)
+        figure = found.plot("cdf", metric="delay", by="link").figure
+        told = [text.get_text() for text in figure.legends[0].get_texts()]
+        plt.close(figure)
+        return told
+
+    def silent(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(loading(scenario).json())
+        if scenario["flow"][0]["jitter"] != 0:
+            outcome["flows"][0] |= {"requests": [], "bytes": 0, "connections": 1}
+        return FakeResult(outcome, {})
+
+    def gone(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(silent(scenario).json())
+        for flow in outcome["flows"]:
+            flow["connections"] = 0 if flow["requests"] == [] else flow["connections"]
+        return FakeResult(outcome, {})
+
+    assert names(loading, "breaks") == ["whole", "breaks (no complete run)"]
+    assert names(silent, "silent") == ["whole", "breaks (no answer)"]
+    assert names(gone, "gone") == ["whole", "breaks (no value)"], "nothing was asked"
 
 
 @pytest.mark.parametrize("told", [False, True])

@@ -47,7 +47,8 @@ def made(
         return last if scenario["run"] > 1 else 11.0
 
     def runner(scenario: dict[str, Any]) -> FakeResult:
-        stack = "ap" if "ap11" in scenario["flow"][0]["protocol"] else "newreno"
+        protocol = scenario["flow"][0]["protocol"]
+        stack = "ap" if "ap11" in protocol else protocol.removeprefix("tcp-")
         hops = int(scenario["topology"]["words"].split(",")[1]) - 1
         carried = rates(stack, hops, scenario["run"])
         flows = [
@@ -105,6 +106,72 @@ def test_along_an_axis(tmp_path: Path) -> None:
     # Nowhere near another level: all that is drawn says the same.
     where = of["where greatest"]
     assert (where.low, where.lower_bound, where.upper_bound, where.high) == (2, 2, 2, 2)
+
+
+THREE = PLAN.replace("newreno = {}", 'newreno = {}\nsack = { "flow.*.protocol" = "tcp-sack" }')
+
+AMONG: dict[str, Any] = {
+    "kind": "among",
+    "metric": "goodput",
+    "points": {"hops": [1, 2, 3]},
+    "of": {"stack": "ap"},
+    "rivals": {"stack": ["newreno", "sack"]},
+}
+
+
+def test_among_rivals(tmp_path: Path) -> None:
+    """Best of all at a length is more than better than each of them at many."""
+    factors = {"ap": (1.0, 1.0, 1.0), "newreno": (0.5, 1.02, 0.9), "sack": (1.5, 0.6, 0.8)}
+
+    def rates(stack: str, hops: int, run: int) -> list[float]:
+        return [6.0 / hops * factors[stack][hops - 1] * noise(run, hops)] * 2
+
+    found = made(tmp_path, rates, text=THREE)
+
+    def among(of: str = "ap", **given: Any) -> Measured:
+        rivals = {"stack": [name for name in factors if name != of]}
+        return measured(found, **AMONG | {"of": {"stack": of}, "rivals": rivals} | given)
+
+    best = among(take="best")
+    assert (best.estimate, best.note, best.n) == (1, "at hops 3", 12)
+    # The same noise for all: what runs are drawn does not matter.
+    assert (best.low, best.lower_bound, best.upper_bound, best.high) == (1, 1, 1, 1)
+    assert among(take="best", within=0.95).note == "at hops 2, 3"
+    assert [among(of, take="best").estimate for of in factors] == [1, 1, 1]
+    # Beside either of them alone it has two lengths.
+    for one in ("newreno", "sack"):
+        assert among(take="best", rivals={"stack": [one]}).estimate == 2
+    assert among(take="worst").note == "nowhere"
+    assert among("sack", take="worst").note == "at hops 2, 3"
+    assert among("newreno", take="worst").note == "at hops 1"
+    assert among("newreno", take="worst", within=0.85).note == "at hops 1, 3"
+    assert among(take="alike", within=0.741).note == "at hops 3"
+    assert among(take="alike", within=0.1).note == "everywhere"
+    # Less is better of times: what has the least is the best.
+    slow = among("sack", take="worst", metric="delay")
+    assert slow.estimate == 0 and slow.identical is True
+
+
+def test_all_points_count_for_who_is_best_among_rivals(tmp_path: Path) -> None:
+    """Runs that one of the cells lacks are of no use; what lies near is told by the interval."""
+
+    def close(stack: str, hops: int, run: int) -> list[float]:
+        own = np.random.default_rng([run, hops, len(stack)]).normal(1.0, 0.2)
+        return [float(own), 1.0]
+
+    load = '[vary.load]\nlight = {}\nheavy = { "radio.queue" = 9 }\n[vary.stack]'
+    text = THREE.replace("[vary.stack]", load)
+    found = made(tmp_path, close, text=text)
+    points = {"load": ["light", "heavy"], "hops": [1, 2, 3]}
+    given = {**AMONG, "points": points, "take": "best"}
+    m = measured(found, **given)
+    assert 0 < m.estimate < 6 and m.low < m.high and m.n == 12
+    assert m.note.startswith("at load light, hops ") and "; load heavy, hops " in m.note
+    check = published.Check("it", "among", "HARD", m.estimate, m.estimate, "", given)
+    assert claims._judged(check, m)[0] == "OPEN"
+    assert len(claims._cells(given, found)) == 18
+    with pytest.raises(LabError, match="no run of stack ap and of all its rivals"):
+        measured(found, **given | {"metric": "srtt"})
 
 
 def test_where_it_is_greatest_is_uncertain_if_levels_are_close(tmp_path: Path) -> None:

@@ -283,11 +283,33 @@ def test_load_adds_to_the_delay_of_the_same_path_or_nothing_is_known() -> None:
     assert added(*both) == pytest.approx((0.01 + 0.03) / 2)
 
 
-@pytest.mark.parametrize("text", ["1MB/s", "1MBps", "8 kB/s", "10B/s"])
+@pytest.mark.parametrize("text", ["1MB/s", "1MBps", "8 kB/s", "10B/s", "1 MB", "1MB/sec"])
 def test_rates_in_bytes_are_no_rates(text: str) -> None:
     with pytest.raises(LabError, match="is in bytes: rates are in bits, 1 MB/s is 8 Mb/s"):
         values.rate(text)
     assert values.rate("1Mb/s") == 1e6
+
+
+def test_rates_are_read_as_programs_write_them() -> None:
+    """Here as by `wifu sim`."""
+    for text in [
+        "1Mb/s",
+        "1 mb/s",
+        "1Mbps",
+        "1M",
+        "1Mbit",
+        "1Mb",
+        "1 Mbits",
+        "1 Mbits/sec",
+        "1mbit/s",
+        "1000 kb",
+        "1e6",
+    ]:
+        assert values.rate(text) == 1e6, text
+    assert values.rate(6) == values.rate("6") == 6.0
+    for text in ("1M/s", "1/s", "1Mbps/s", "1 Mbit/min", "1 megabit", "fast", ""):
+        with pytest.raises(LabError, match="is no rate: write"):
+            values.rate(text)
 
 
 def test_counters_of_who_asks_are_not_those_of_the_answers() -> None:

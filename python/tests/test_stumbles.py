@@ -182,6 +182,24 @@ def test_a_protocol_nobody_knows_is_told_before_what_is_recorded_of_it() -> None
         check_scenarios(plans.parse(text(more)))
 
 
+def test_a_key_of_the_radio_without_its_table_is_told() -> None:
+    for key in ("rate", "attempts", "control_rates"):
+        with pytest.raises(PlanError, match=rf"{key} is neither .* did you mean `radio.{key}`"):
+            plans.parse(text(), overrides=[f"{key}=6M"])
+    with pytest.raises(PlanError, match=r"hosts is neither .* did you mean `host`"):
+        plans.parse(text(), overrides=["hosts=6M"])
+    with pytest.raises(PlanError, match=r"lossy is neither .*; there are: "):
+        plans.parse(text(), overrides=["lossy=6M"])
+
+
+def test_a_library_among_compositions_is_told() -> None:
+    with pytest.raises(
+        PlanError, match=r"libmine\.so is a shared library, which WIFU_LOAD="
+    ) as told:
+        plans.parse(text('compositions = ["libmine.so"]'))
+    assert told.value.key == "compositions"
+
+
 # What hosts cost ----------------------------------------------------------------------------------
 
 

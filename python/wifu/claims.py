@@ -26,7 +26,7 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.measured import Measured
-from wifu.measures import MEASURES, OF_TWO_PLANS
+from wifu.measures import MEASURES, OF_TWO_PLANS, points_of, sides_of
 from wifu.plan import Plan, load
 from wifu.provenance import code_version
 from wifu.published import Check, Claim, how_to_measure, papers
@@ -333,6 +333,9 @@ def _unfinished(check: Check, results: Results) -> str:
 
 def _cells(given: Mapping[str, Any], results: Results) -> list[Cell]:
     """The cells that a check looks at."""
+    if given.get("kind") == "among":
+        where = [{**side, **point} for side in sides_of(given) for point in points_of(given)]
+        return list({c.name: c for w in where for c in results.cells(w)}.values())
     along = {given["axis"]: list(given["levels"])} if given.get("kind") == "along" else {}
     sides = [{**along, **given[k]} for k in ("of", "over") if k in given]
     return list({c.name: c for where in sides for c in results.cells(where)}.values())

@@ -64,7 +64,8 @@ Exit status: 0 all well; 1 runs failed or differ, or a claim failed;
 """
 
 app = typer.Typer(
-    help=HELP, rich_markup_mode="rich", no_args_is_help=True, add_completion=False,
+    help=HELP, callback=given.first, rich_markup_mode="rich", no_args_is_help=True,
+    invoke_without_command=True, add_completion=False,
     pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 

@@ -200,6 +200,16 @@ def at_least(results: Results, cell: Cell, run: int, metric: str) -> float:
     return float(statistic(took)) if took else 0.0
 
 
+def absent(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What stands beside the name of a level of which no run has a value of a metric."""
+    cut, of = count(results, cells, metric)
+    if not of_finished(metric) or not of:
+        return "no value"
+    if cut < of:  # Some came to an end in runs of which others did not.
+        return "no complete run"
+    return "no answer" if _called(results, cells, metric) == "requests" else "none finished"
+
+
 def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """What is to be said of transfers that were cut off, where a metric depends on them."""
     rates = parts(metric)[0] in _RATES and results.plan.measure.mode in ("transfer", "receiver")

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from wifu import _native, program
 from wifu import plan as plans
 from wifu.errors import LabError
 from wifu.screen import counted
 from wifu.store import Store
 from wifu.variants import SUBSTRATES
+
+
+def first(
+    versions: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, help="Versions of the lab and of what it runs."),
+    ] = False,
+) -> None:
+    """What is given before a command."""
+    if not versions:
+        return
+    print(f"wifu-lab {_native.version()} (Python {platform.python_version()})")
+    try:
+        found = program.find_program()
+        print(f"{program.version(found)} ({found})")
+    except LabError as e:
+        print(f"wifu: {e}")
+    raise typer.Exit
 
 
 def path(text: str) -> Path:

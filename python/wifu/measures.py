@@ -9,6 +9,7 @@ nothing where all runs agree.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -237,6 +238,92 @@ def _left_out(levels: Sequence[Any], there: Any) -> str:
     return ", ".join(str(v) for v, is_there in zip(levels, there, strict=True) if not is_there)
 
 
+# Among rivals -------------------------------------------------------------------------------------
+
+
+def _best(own: Any, rivals: Any, within: float) -> Any:
+    return own > within * np.max(rivals, axis=0)
+
+
+def _worst(own: Any, rivals: Any, within: float) -> Any:
+    return within * own < np.min(rivals, axis=0)
+
+
+def _alike(own: Any, rivals: Any, within: float) -> Any:
+    every = np.concatenate([own[None], rivals])
+    return np.min(every, axis=0) > within * np.max(every, axis=0)
+
+
+AMONG: dict[str, Callable[[Any, Any, float], Any]] = {
+    "best": _best,
+    "worst": _worst,
+    "alike": _alike,
+}
+"""Whether a mean stands so among those of its rivals, of which each is a row."""
+
+
+def points_of(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Where a check among rivals looks: every combination of the levels of `points`."""
+    points = given["points"]
+    return [dict(zip(points, levels, strict=True)) for levels in product(*points.values())]
+
+
+def sides_of(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Who stands among whom in such a check, `of` first: rivals differ by one axis from it."""
+    ((axis, names),) = given["rivals"].items()
+    return [given["of"], *({**given["of"], axis: name} for name in names)]
+
+
+def _among(results: Results, given: Mapping[str, Any]) -> Measured:
+    """At how many of the `points` the mean of a metric is the `best` of all rivals (the greatest,
+    or the least if less of it is better), or the `worst`, or all are `alike`. `within` (1): the
+    best has more than this share of each rival's, each rival of the worst more than this share of
+    its own; all are alike if the least has more than this share of the greatest. Means are of the
+    runs that all cells have.
+    """
+    points, sides, metric = points_of(given), sides_of(given), given["metric"]
+    cells = [runs_of(results, metric, {**side, **point}) for side in sides for point in points]
+    runs = pd.concat(cells, axis=1, join="inner").to_numpy(float).T
+    n = runs.shape[-1]
+    if n == 0:
+        raise LabError(f"no run of {words(given['of'])} and of all its rivals counts at all points")
+    # Sides, then points, then runs.
+    every = runs.reshape(len(sides), len(points), n)
+    more = metric_of(metric).better == "more"
+    stands, within = AMONG[given["take"]], float(given.get("within", 1.0))
+
+    def where(drawn: stats.Floats) -> Any:
+        means = np.mean(drawn, axis=-1)
+        with np.errstate(divide="ignore"):
+            means = means if more else 1 / means
+        return stands(means[0], means[1:], within)
+
+    def value(*drawn: stats.Floats) -> Any:
+        return np.sum(where(np.stack(drawn)), axis=0)
+
+    there = where(every)
+    note = _there(points, there)
+    estimate, same = float(there.sum()), all(identical_in(every[0], rival) for rival in every[1:])
+    if results.plan.deterministic:
+        return Measured(estimate, n=1, exact=True, identical=same, note=note)
+    low, high, lower, upper = stats.drawn_together(list(every), value, BOUND_LEVEL)
+    return Measured(estimate, low, high, lower, upper, n, identical=same, note=note)
+
+
+def _there(points: Sequence[Mapping[str, Any]], there: Any) -> str:
+    """Which of the points these are, in words: by the last axis, what is before it once."""
+    if there.all() or not there.any():
+        return "everywhere" if there.all() else "nowhere"
+    found: dict[str, list[str]] = {}
+    for point, is_there in zip(points, there, strict=True):
+        if is_there:
+            *before, (axis, level) = point.items()
+            found.setdefault(", ".join([f"{k} {v}" for k, v in before] + [axis]), []).append(
+                str(level)
+            )
+    return "at " + "; ".join(f"{k} {', '.join(levels)}" for k, levels in found.items())
+
+
 # Of two plans -------------------------------------------------------------------------------------
 
 
@@ -291,6 +378,7 @@ MEASURES: dict[str, Callable[[Results, Mapping[str, Any]], Measured]] = {
     "share": _share,
     "pooled": _pooled,
     "along": _along,
+    "among": _among,
     **OVER_TIME,
 }
 """How each kind of check is measured that looks at the results of one plan."""

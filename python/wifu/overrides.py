@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from wifu import values
+import json
+
+from wifu import _native, values
 from wifu.cells import set_path
 from wifu.errors import PlanError, nearest
 from wifu.values import Value
@@ -44,9 +46,19 @@ def apply_override(source: dict[str, Value], override: str, multirun: bool = Fal
             set_path(source.setdefault("scenario", {}), key, options[0])
     else:
         known = [*KEYS, *vary, *SCENARIO_HEADS]
-        raise PlanError(
-            f"{key} is neither an axis nor a key of plan or scenario; {nearest(key, known)}"
-        )
+        meant = f"did you mean `radio.{key}`?" if _of_radio(key) else nearest(key, known)
+        raise PlanError(f"{key} is neither an axis nor a key of plan or scenario; {meant}")
+
+
+def _of_radio(key: str) -> bool:
+    """Whether this is a key of the radio, written without it."""
+    words = {"topology": {"words": "minimal"}, "radio": {key: []}, "stop": {"time": 1}}
+    try:
+        _native.check_scenario(json.dumps(words))
+    except ValueError as e:
+        # No list is right; of an unknown key that is not what is said.
+        return str(e).startswith(f"radio.{key}: ") and "no key is called" not in str(e)
+    return True
 
 
 def _chosen(axis: Value, text: str, key: str) -> Value:

@@ -346,6 +346,11 @@ def _embed(source: dict[str, Value], path: Path | None) -> None:
     folder = path.parent if path else Path()
     texts = []
     for file in files:
+        if file.endswith(".so"):
+            raise PlanError(
+                f"{file} is a shared library, which WIFU_LOAD={file} loads; here go TOML files",
+                "compositions",
+            )
         try:
             texts.append((folder / file).read_text())
         except OSError as e:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from wifu.errors import LabError
@@ -26,6 +27,19 @@ def find_program() -> Path:
     if found is None:
         raise LabError("no program `wifu`: run `make build`, or set WIFU_BIN to it")
     return Path(found)
+
+
+def version(path: Path) -> str:
+    """What the program says of itself."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise LabError(f"{path} --version: {e}") from None
+    if done.returncode:
+        raise LabError(f"{path} --version: exit status {done.returncode}")
+    return done.stdout.strip()
 
 
 def both_take(variable: str) -> str:

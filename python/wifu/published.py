@@ -18,8 +18,8 @@ from typing import Any
 from wifu.errors import LabError, nearest
 
 KINDS = (
-    "value", "ratio", "difference", "trace", "correlation", "share", "pooled", "along", "windows",
-    "steps", "clusters", "series", "apart", "gains", "shapes",
+    "value", "ratio", "difference", "trace", "correlation", "share", "pooled", "along", "among",
+    "windows", "steps", "clusters", "series", "apart", "gains", "shapes",
 )  # fmt: skip
 """What a check can measure; `wifu.measures.MEASURES` says how."""
 
@@ -106,7 +106,9 @@ def _each(check: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for n, level in enumerate(levels):
         one = {k: v for k, v in check.items() if k != "each"}
         one |= {side: {axis: level, **one[side]} for side in ("of", "over") if side in one}
-        one["name"] = re.sub(r"\b1 hops\b", "1 hop", one["name"].replace("{level}", str(level)))
+        one["name"] = re.sub(
+            r"\b1 (hop|flow)s\b", r"1 \1", one["name"].replace("{level}", str(level))
+        )
         one["published"] = told[n] if isinstance(told, list) else told
         yield one
 

@@ -89,15 +89,15 @@ def octets(value: Value) -> float:
 
 def rate(value: Value) -> float:
     """bit/s of a rate such as `6M`, `24Mb/s`, `500kbit`, or a number."""
-    if re.search(r"B(/s|ps)$", str(value).strip()):
+    text = str(value).strip()
+    if re.search(r"B(/s|/sec|ps)?$", text):
         raise LabError(f"{value!r} is in bytes: rates are in bits, 1 MB/s is 8 Mb/s")
-    text = str(value).strip().lower().replace("bit/s", "").replace("b/s", "").replace("bit", "")
-    units = {"k": 1e3, "m": 1e6, "g": 1e9}
+    found = re.fullmatch(r"(.*?)\s*([kmg]?)(?:(?:b|bits?)(?:/s|/sec)?|bps)?", text.lower())
     try:
-        number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-        return float(number) * unit
+        number, unit = found.groups() if found else (text, "")
+        return float(number) * {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}[unit]
     except ValueError:
-        raise LabError(f"{value!r} is no rate") from None
+        raise LabError(f"{value!r} is no rate: write 24Mb/s, 6M or 500kbit") from None
 
 
 def fraction(value: Value) -> float:

@@ -196,16 +196,12 @@ impl ParamSpec {
             return Ok(self.default);
         }
         let value = match self.default {
-            Value::Int(_) => Value::Int(parse_octets(text).map_err(|e| self.wrong(text, e))?),
+            Value::Int(_) => Value::Int(self.whole(text, "")?),
             Value::Real(_) => {
                 let number = text.parse();
                 Value::Real(number.map_err(|_| self.wrong(text, "write a number, such as 0.5"))?)
             }
-            Value::Opt(_) => {
-                let n = parse_octets(text)
-                    .map_err(|e| self.wrong(text, format!("{e}, or write auto")))?;
-                Value::Opt(Some(n))
-            }
+            Value::Opt(_) => Value::Opt(Some(self.whole(text, ", or write auto")?)),
             Value::OptReal(_) => {
                 let number = text.parse();
                 let or = "write a number, such as 0.5, or auto";
@@ -253,6 +249,29 @@ impl ParamSpec {
                 format!("it must lie between {} and {}", self.low, self.high),
             ))
         }
+    }
+
+    /// A whole number, of bytes with their units; `or` says what else could be written.
+    fn whole(&self, text: &str, or: &str) -> Result<u64, String> {
+        let of = self.doc.split([':', ';', '.', '(']).next().unwrap_or("");
+        parse_octets(text).map_err(|error| {
+            if of.to_lowercase().contains("byte") {
+                return self.wrong(text, format!("{error}{or}"));
+            }
+            // Of something else than bytes there are units of none.
+            let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+            let number = match &text[..text.len() - unit.len()] {
+                digits if !digits.is_empty() && unit.trim().starts_with(char::is_alphabetic) => {
+                    format!("write {digits} without a unit")
+                }
+                _ => String::from("write a whole number"),
+            };
+            let what = match of.trim() {
+                "" => String::new(),
+                of => format!(" ({of})"),
+            };
+            self.wrong(text, format!("{number}{or}{what}"))
+        })
     }
 
     /// Whether `auto` may stand for a value.
@@ -432,6 +451,15 @@ mod tests {
         assert_eq!(p.default.to_string(), "auto");
         assert!(p.parse("65").unwrap_err().contains("between 1 and 64"));
         assert!(p.parse("many").unwrap_err().contains("auto"));
+        let p = ParamSpec::optional("iw", 1, 64, "Initial window, segments; auto: 4380 bytes.");
+        let said = "iw = \"4segments\": write 4 without a unit, or write auto (Initial window, \
+                    segments)";
+        assert_eq!(p.parse("4segments"), Err(said.into()));
+        let p = ParamSpec::int("tries", 3, 1, 9, "SYNs sent (RFC 1122).");
+        let said = "tries = \"few\": write a whole number (SYNs sent)";
+        assert_eq!(p.parse("few"), Err(said.into()));
+        let p = ParamSpec::int("snd_buf", 3, 1, 9, "Send buffer, bytes.");
+        assert!(p.parse("4x").unwrap_err().contains("KiB, MiB or GiB"));
         let p = ParamSpec::optional_real("sense_dbm", -120.0, 0.0, "");
         assert_eq!(p.parse("-90.1"), Ok(Value::OptReal(Some(-90.1))));
         assert_eq!(p.parse("auto"), Ok(p.default));

@@ -573,6 +573,9 @@ def mapped_ipv6():
     for x in (a, c, d, s):
         x.close()
     v4 = socket.socket()
+    for option in socket.IPV6_V6ONLY, socket.IPV6_UNICAST_HOPS:
+        fails(errno.ENOPROTOOPT, v4.setsockopt, socket.IPPROTO_IPV6, option, 1)
+        fails(errno.EOPNOTSUPP, v4.getsockopt, socket.IPPROTO_IPV6, option)
     v4.bind(("0.0.0.0", 0))
     v4.listen(4)
     name = v4.getsockname()

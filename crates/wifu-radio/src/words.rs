@@ -23,13 +23,13 @@
 use toml::{Table, Value};
 use wifu_wire::names;
 
-use crate::sets::worlds;
+use crate::sets::{self, worlds};
 use crate::topology::{
     PropagationModel, Topology, TopologyError, distance_of, mean_hop, merge, overlay, reach, read,
 };
 
-/// What follows a shape's name.
-const SHAPES: [&str; 6] = ["minimal", "linear", "grid", "random", "parallel", "stack"];
+/// The names of the shapes, with which words begin.
+pub const SHAPES: [&str; 6] = ["minimal", "linear", "grid", "random", "parallel", "stack"];
 /// Keys that are not the radio's.
 const KEYS: [&str; 12] = [
     "set",
@@ -48,7 +48,7 @@ const KEYS: [&str; 12] = [
 /// Keys of `[radio]` whose values are lists.
 const LISTS: [&str; 2] = ["control_rates", "intr_latency"];
 /// Keys of `[radio]`.
-const RADIO_KEYS: [&str; 30] = [
+pub const RADIO_KEYS: [&str; 30] = [
     "rate",
     "rate_control",
     "broadcast_rate",
@@ -132,6 +132,25 @@ pub(crate) fn table(
     Ok(table)
 }
 
+/// That no shape is called so. What names something else says how that is given.
+fn no_shape(name: &str) -> String {
+    let sets = || sets::names().map(|set| (set, set.to_lowercase()));
+    let lower = name.to_lowercase();
+    let all = SHAPES.join(", ");
+    if let Some((set, _)) = sets().find(|(_, l)| *l == lower) {
+        return format!(
+            "`{name}` is a testbed set, which needs a shape: linear,3,set={set}. Shapes are {all}"
+        );
+    }
+    match names::nearest(name, SHAPES.into_iter().chain(sets::names())) {
+        Some(set) if !SHAPES.contains(&set) => format!(
+            "no shape is called `{name}`; did you mean the testbed set `{set}`? It needs a shape: \
+             linear,3,set={set}. Shapes are {all}"
+        ),
+        _ => names::unknown("shape", name, SHAPES),
+    }
+}
+
 fn wrap(key: &str, table: Table) -> Table {
     Table::from_iter([(key.to_string(), Value::Table(table))])
 }
@@ -142,7 +161,7 @@ impl<'a> Words<'a> {
         let mut parts = all.split(',').map(str::trim);
         let shape = parts.next().unwrap_or_default();
         if !SHAPES.contains(&shape) {
-            return Err(wrong(names::unknown("shape", shape, SHAPES)));
+            return Err(wrong(no_shape(shape)));
         }
         let (mut sizes, mut keys) = (Vec::new(), Vec::new());
         for part in parts {

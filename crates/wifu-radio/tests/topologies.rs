@@ -356,6 +356,23 @@ fn bad_words_are_refused_with_the_nearest_name() {
         try_words("liner,3", None),
         &["liner", "did you mean `linear`"],
     );
+    let shapes = "minimal, linear, grid, random, parallel, stack";
+    fails(
+        try_words("xyz", None),
+        &["no shape is called `xyz`; there are", shapes],
+    );
+    fails(
+        try_words("tb-a", None),
+        &["`tb-a` is a testbed set", "linear,3,set=TB-A", shapes],
+    );
+    fails(
+        try_words("TB-RDN", None),
+        &["did you mean the testbed set `TB-RND`?", shapes],
+    );
+    fails(
+        try_words("linear,3,rate=6", None),
+        &["6 b/s is none of", "54 Mb/s; did you mean 6 Mb/s?"],
+    );
     fails(try_words("linear", None), &["write linear,N"]);
     fails(try_words("linear,0", None), &["`0`", "from 2 to 65535"]);
     fails(try_words("grid,0,3", None), &["from 1 to 65535"]);
@@ -572,6 +589,18 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
     fails(
         try_file("set = \"TB-A\"\n[chanel]\n"),
         &["chanel", "did you mean `channel`"],
+    );
+    fails(
+        try_file("word = \"linear,2\""),
+        &["word: ", "did you mean `words`? There are words, set, name"],
+    );
+    fails(
+        try_file("sets = \"TB-A\""),
+        &["sets: ", "did you mean `set`?"],
+    );
+    fails(
+        try_file("[radio]\nword = 1"),
+        &["radio.word: no key is called `word`; there are rate"],
     );
     fails(
         try_file("[channel]\nstandard = \"802.11n\""),

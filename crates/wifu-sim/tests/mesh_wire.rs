@@ -620,6 +620,15 @@ fn it_says_what_is_wrong() {
         key.starts_with("radio.attemps: ") && key.contains("attempts"),
         "{key}"
     );
+    let key = error("[topology]\nword = \"linear,3\"");
+    assert!(
+        key.starts_with("topology.word: no key is called `word`; did you mean `words`? There are")
+            && key.contains("words, set, name,")
+            && key.ends_with(", interferer, file"),
+        "{key}"
+    );
+    let key = error("[topology]\nfiel = \"mesh.toml\"");
+    assert!(key.contains("did you mean `file`?"), "{key}");
     let key = error("[topology]\nwords = \"linear,3\"\nlonk = 1");
     assert!(
         key.starts_with("topology.lonk: ") && key.contains("link"),

@@ -53,7 +53,8 @@ impl<'a> Given<'a> {
 /// `setsockopt`.
 ///
 /// # Errors
-/// `ENOPROTOOPT` for options that WiFu doesn't have, with a note; else what the daemon says.
+/// `ENOPROTOOPT` for options that WiFu doesn't have, with a note, and for those of IPv6 where the
+/// socket is IPv4's; else what the daemon says.
 pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Result<c_int> {
     match (level, name) {
         (SOL_WIFU, WIFU_PARAM) => {
@@ -104,6 +105,8 @@ pub fn set(fd: c_int, tag: Tag, level: c_int, name: c_int, v: Given<'_>) -> Resu
             }
             tag.set(Tag::V6ONLY, only).write(fd)?;
         }
+        // As of the kernel's: servers for both families try whichever socket they have got.
+        (libc::IPPROTO_IPV6, _) if !tag.has(Tag::V6) => return Err(Errno(libc::ENOPROTOOPT)),
         // OpenSSL asks whether the kernel can encrypt and takes the answer without complaint.
         (libc::IPPROTO_TCP, libc::TCP_ULP) => return Err(Errno(libc::ENOPROTOOPT)),
         _ if inert::is(level, name) => {
@@ -438,7 +441,8 @@ impl Value {
 /// `getsockopt`. `given` is what the caller's buffer holds.
 ///
 /// # Errors
-/// `ENOPROTOOPT` for options that WiFu doesn't have, with a note; else what the daemon says.
+/// `ENOPROTOOPT` for options that WiFu doesn't have, with a note; `EOPNOTSUPP` for those of IPv6
+/// where the socket is IPv4's; else what the daemon says.
 pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Result<Value> {
     Ok(match (level, name) {
         (SOL_WIFU, WIFU_PARAM) => {
@@ -459,6 +463,7 @@ pub fn get(fd: c_int, tag: Tag, level: c_int, name: c_int, given: &[u8]) -> Resu
         (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if tag.has(Tag::V6) => {
             Value::int(tag.has(Tag::V6ONLY).into())
         }
+        (libc::IPPROTO_IPV6, _) if !tag.has(Tag::V6) => return Err(Errno(libc::EOPNOTSUPP)),
         (libc::SOL_SOCKET, libc::SO_REUSEPORT) => Value::int(tag.has(Tag::SHARED).into()),
         (libc::SOL_SOCKET, libc::SO_ERROR) => Value::int(error(fd, tag)?),
         (libc::SOL_SOCKET, libc::SO_DOMAIN) => Value::int(if tag.has(Tag::V6) {

@@ -91,6 +91,9 @@ pub fn taken<'a, T: Named>(
 /// So few letters before a number say nothing: `n9` is not `n1`.
 const SHORT: usize = 2;
 
+/// Names of so few letters are other names if the first letter differs, and another.
+const FEW: usize = 4;
+
 /// Letters at the beginning that tell for a name. Few who mistype a word begin it wrongly.
 const BEGINNING: usize = 3;
 
@@ -100,7 +103,8 @@ const BEGINNING: usize = 3;
 /// it out is so many steps away: `reno` is `tcp-reno`. Two letters of a common beginning make up
 /// for one that differs: who writes `varies` means `vary` and not `series`. Short names that
 /// differ in digits alone are those of different things, unless one number goes on where the other
-/// ends. The first of several.
+/// ends. Of names of few letters, two that differ are too many if the first is one of them: `ftp` is
+/// not `http`. The first of several.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let near = candidates.into_iter().filter_map(|c| {
@@ -135,7 +139,11 @@ fn distance(name: &str, other: &str) -> Option<usize> {
     let from = family.map_or(0, |at| at + 1);
     let d = strsim::damerau_levenshtein(&name[from..], &other[from..]);
     let longest = name.len().max(other.len());
-    (d <= 1 + (longest - from) / 3 && d < longest).then_some(d)
+    let most = match longest - from {
+        ..=FEW if !name[from..].starts_with(|c| other[from..].starts_with(c)) => 1,
+        letters => 1 + letters / 3,
+    };
+    (d <= most && d < longest).then_some(d)
 }
 
 /// The question whether the nearest name was meant: "did you mean `x`?". `None` if no name is
@@ -207,6 +215,9 @@ mod tests {
         assert_eq!(nearest("newrno", windows), Some("newreno"));
         assert_eq!(nearest("ucbic", windows), Some("cubic"));
         assert_eq!(nearest("NewReno", windows), Some("newreno"));
+        assert_eq!(nearest("ftp", ["bulk", "file", "http"]), None);
+        assert_eq!(nearest("htpt", ["bulk", "file", "http"]), Some("http"));
+        assert_eq!(nearest("itme", ["size", "time"]), Some("time"));
         assert_eq!(nearest("bbr", ["handshake", "selective"]), None);
         assert_eq!(nearest("bbr", []), None);
         assert_eq!(nearest("4", ["1", "2"]), None);

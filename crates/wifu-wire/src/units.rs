@@ -258,10 +258,13 @@ impl FromStr for Span {
 
 impl FromStr for Rate {
     type Err = UnitError;
-    /// `"24 Mb/s"`, `"0.8Mb/s"`, `"6mbit"`, `"11M"`, `"500 kbit/s"`, `"1Gbps"`.
+    /// `"24 Mb/s"`, `"0.8Mb/s"`, `"6mbit"`, `"11M"`, `"500 kbit/s"`, `"1Gbps"`, `"6 Mbits/sec"`.
     fn from_str(s: &str) -> Result<Rate, UnitError> {
         let (n, unit) = number_and_unit(s)?;
-        if unit.ends_with("B/s") || unit.ends_with("Bps") {
+        let time = ["/sec", "/s"];
+        let amount = time.into_iter().find_map(|t| unit.strip_suffix(t));
+        let (unit, timed) = (amount.unwrap_or(unit), amount.is_some());
+        if unit.ends_with('B') || unit.ends_with("Bps") {
             return Err(UnitError(format!(
                 "\"{s}\" is in bytes: rates are in bits, 1 MB/s is 8 Mb/s"
             )));
@@ -274,8 +277,12 @@ impl FromStr for Rate {
             Some('b') | None => 1.0,
             _ => 0.0,
         };
-        let rest = lower.trim_start_matches(['k', 'm', 'g']);
-        if scale == 0.0 || !matches!(rest, "" | "b/s" | "bit" | "bit/s" | "bps" | "bits/s") {
+        let known = match lower.trim_start_matches(['k', 'm', 'g']) {
+            "b" | "bit" | "bits" => true,
+            "" | "bps" => !timed,
+            _ => false,
+        };
+        if scale == 0.0 || !known {
             return Err(UnitError(format!(
                 "\"{s}\" is no rate: write 24 Mb/s, 6mbit or 500 kbit/s"
             )));
@@ -428,15 +435,27 @@ mod tests {
 
     #[test]
     fn rates_in_bytes_are_no_rates() {
-        for text in ["1MB/s", "1 MB/s", "1MBps", "500 kB/s", "8B/s"] {
+        for text in [
+            "1MB/s", "1 MB/s", "1MBps", "500 kB/s", "8B/s", "1 MB", "1MB/sec",
+        ] {
             let told = text.parse::<Rate>().unwrap_err().to_string();
             assert!(
                 told.contains("in bytes: rates are in bits, 1 MB/s is 8 Mb/s"),
                 "{told}"
             );
         }
-        for text in ["1Mb/s", "1 mb/s", "1Mbps", "1M", "1Mbit"] {
+    }
+
+    #[test]
+    fn rates_are_read_as_programs_write_them() {
+        let all = "1Mb/s, 1 mb/s, 1Mbps, 1M, 1Mbit, 1Mb, 1 Mbits, 1 Mbits/sec, 1mbit/s, 1000 kb";
+        for text in all.split(", ") {
             assert_eq!(text.parse(), Ok(Rate(1_000_000)), "{text}");
+        }
+        assert_eq!("6".parse(), Ok(Rate(6)));
+        // Whatever is a second's there.
+        for text in ["1M/s", "1/s", "1Mbps/s", "1 Mbit/min", "1 megabit"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
         }
     }
 

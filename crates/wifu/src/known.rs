@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
 use wifu_engine::Library;
 use wifu_node::Registry;
 
@@ -33,6 +33,11 @@ impl Libraries {
         let mut loaded = Vec::new();
         for path in told_by(LIBRARIES).chain(self.load.iter().cloned()) {
             let of = || format!("--load {}", path.display());
+            ensure!(
+                !named(&path, "toml"),
+                "{}: this is no shared library; a TOML file with compositions is read by --file",
+                of()
+            );
             let whole = std::fs::canonicalize(&path).with_context(of)?;
             if loaded.contains(&whole) {
                 continue;
@@ -103,12 +108,27 @@ fn told_by(variable: &str) -> impl Iterator<Item = PathBuf> {
     paths.into_iter().filter(|p| !p.as_os_str().is_empty())
 }
 
+/// What ELF files begin with.
+const ELF: &[u8] = b"\x7fELF";
+
+fn named(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|e| e == extension)
+}
+
 /// The compositions and profiles of a file.
 ///
 /// # Errors
 /// It can't be read or is no composition file.
 pub fn read(path: &Path) -> anyhow::Result<Library> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let at = || format!("reading {}", path.display());
+    let found = std::fs::read(path);
+    if named(path, "so") || found.as_ref().is_ok_and(|octets| octets.starts_with(ELF)) {
+        let path = path.display();
+        bail!(
+            "{path}: this is a shared library, which --load {path} loads; here a TOML file with \
+             compositions is read"
+        );
+    }
+    let text = String::from_utf8(found.with_context(at)?).with_context(at)?;
     Library::parse(&text).with_context(|| path.display().to_string())
 }

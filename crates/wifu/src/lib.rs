@@ -27,6 +27,7 @@ mod mock;
 mod perf;
 mod sim;
 mod ss;
+mod topo;
 
 #[derive(Parser)]
 #[command(

@@ -156,6 +156,28 @@ fn files_add_to_each_other_and_to_those_of_the_environment() {
     );
 }
 
+/// Libraries and files of compositions have an option each; whoever takes one for the other is told.
+#[test]
+fn a_library_is_no_file_of_compositions() {
+    let elf = env!("CARGO_BIN_EXE_wifu");
+    for library in ["libmine.so", "/nonexistent/libmine.so", elf] {
+        for args in [
+            &[
+                "sim", "--topo", "linear,2", "-p", "tcp-reno", "--file", library,
+            ][..],
+            &["check", "./libmine.so", "--file", library],
+        ] {
+            let (ok, told) = wifu(args, "");
+            let meant =
+                format!("{library}: this is a shared library, which --load {library} loads");
+            assert!(!ok && told.contains(&meant), "{told}");
+        }
+    }
+    let (ok, told) = wifu(&["list", "--load", "mine.toml"], "");
+    let meant = "--load mine.toml: this is no shared library; a TOML file with compositions is";
+    assert!(!ok && told.contains(meant), "{told}");
+}
+
 /// A protocol that brings handlers, and one that brings none.
 const BRINGS: &str = "[protocol.shimmed]\nextends = \"tcp-newreno\"\nnumber = 240\n\
     [handlers.shimmed]\nchain = [\"tpa-shim\"]\n\

@@ -72,6 +72,7 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     every = levels(cells, by)
     looking = looks(results, by, every)
     handles: dict[str, Any] = {}
+    bare: dict[str, list[Cell]] = {}
     beyond: list[stats.Floats] = []
     for axis, (title, members), whole in zip(axes, parts, rooms, strict=True):
         for n, (look, label) in enumerate(zip(looking, every, strict=True)):
@@ -79,12 +80,8 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
             x = _cdf_sample(results, own, name)
             _band(axis, x, _least(results, own, name), look)
             if x.size == 0:
-                if own and _longer(results, own, name):
-                    # A level without a curve is not to be missed.
-                    (line,) = axis.plot(
-                        [], [], color=style.colour(look), linestyle=style.dash(look)
-                    )
-                    handles.setdefault(f"{words.apart(by, label)} (none finished)", line)
+                if own:
+                    bare.setdefault(words.apart(by, label), []).extend(own)
                 continue
             # Of the others only the least is known: the band tells it.
             known = x.size / (x.size + _longer(results, own, name))
@@ -103,6 +100,11 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
             _room(axis, [whole, marked])
         beyond.append(marked)
         style.grid(axis, "both")
+    # A level without a curve is not to be missed.
+    for look, named in zip(looking, (words.apart(by, label) for label in every), strict=True):
+        if named in bare and named not in handles:
+            line = Line2D([], [], color=style.colour(look), linestyle=style.dash(look))
+            handles[f"{named} ({cutoff.absent(results, bare[named], name or '')})"] = line
     if shared and any(x.size for x in rooms):
         # Only now: a limit that is set while panels are drawn would be that of the first of them.
         for axis in axes:

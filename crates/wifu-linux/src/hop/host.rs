@@ -58,18 +58,6 @@ pub(crate) struct Hop {
     came: Vec<(Ticket, Option<Neighbour>, Option<u64>)>,
 }
 
-/// The annotations that the node heeds: applications may open connections over whatever is known.
-fn heeds(registry: &Registry) -> Heeds {
-    let heeds = Heeds::declared(registry.kinds());
-    if heeds.hastens() {
-        tracing::warn!(
-            "annotations feedback and priority act in the simulator alone: here packets leave in \
-             the order in which they come"
-        );
-    }
-    heeds
-}
-
 /// When a packet was received that has a stamp of the wall clock, which is so much ahead of ours:
 /// not after `now`, whatever becomes of the wall clock.
 fn received(stamp: u64, offset: u64, now: Time) -> Time {
@@ -132,7 +120,8 @@ impl Hop {
         node.set_end(end);
         work.into_iter()
             .for_each(|work| node.set_cost(work.cost.slower(work.slower)));
-        node.heed(heeds(registry));
+        // Applications may open connections over whatever is known.
+        node.heed(Heeds::declared(registry.kinds()));
         let heard = |f: fn(&Blueprint) -> bool| served.iter().any(|p| f(&p.ends));
         node.listen(heard(Blueprint::overhears), heard(|b| b.hears("status")));
         let numbers: Vec<u8> = served.iter().flat_map(|p| p.numbers()).collect();
@@ -545,7 +534,8 @@ impl Sources {
         }
     }
 
-    /// Say in the log what the parts and handlers of these act upon and nobody tells them.
+    /// Say in the log what the parts and handlers of these act upon and nobody tells them, and what
+    /// they ask of nodes that hosts do not do.
     pub(crate) fn warn(&self, registry: &Registry, served: &[Arc<Protocol>]) {
         for protocol in served {
             let short = protocol.handlers.short_of(registry.kinds(), &self.told);
@@ -555,6 +545,15 @@ impl Sources {
             }
             for said in protocol.goes_without(self.place(), &self.told) {
                 tracing::warn!("{}: {said}", protocol.ends.name);
+            }
+            let chain = &protocol.handlers.handlers;
+            if Heeds::of(registry.kinds(), [&*protocol.ends], chain).hastens() {
+                // In the simulator, too, unless a scenario says host.prio_feedback.
+                tracing::info!(
+                    "{}: its packets leave in the order in which they come; annotations feedback \
+                     and priority act in the simulator alone",
+                    protocol.ends.name
+                );
             }
         }
     }

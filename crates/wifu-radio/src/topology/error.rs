@@ -17,6 +17,16 @@ pub enum TopologyError {
         /// What is wrong with it, with the nearest valid name if it is a name.
         what: String,
     },
+    /// No key is called so.
+    #[error("{path}: {}", names::unknown("key", name, known.iter().map(String::as_str)))]
+    Unknown {
+        /// Where, as of [`TopologyError::Key`].
+        path: String,
+        /// What it is called.
+        name: String,
+        /// The keys that there are.
+        known: Vec<String>,
+    },
     /// The words that describe a topology are wrong.
     #[error("topology \"{words}\": {what}")]
     Words {
@@ -57,17 +67,26 @@ impl TopologyError {
     }
 }
 
-/// Serde's complaint about an unknown name, with the nearest one in front of the list.
-pub(super) fn suggest(complaint: &str) -> Option<String> {
+/// Serde's complaint about what is at a path. Keys of the outermost table that serde does not know,
+/// since they are taken out before it, are `taken`.
+pub(super) fn complain(path: &str, complaint: &str, taken: &[&str]) -> TopologyError {
     let mut quoted = complaint.split('`').skip(1).step_by(2);
-    let unknown = quoted.next()?;
-    let known: Vec<&str> = quoted.collect();
-    if !complaint.starts_with("unknown") || known.is_empty() {
-        return None;
+    let unknown = quoted.next().filter(|_| complaint.starts_with("unknown"));
+    let mut known: Vec<&str> = quoted.collect();
+    match unknown {
+        Some(name) if complaint.starts_with("unknown field") => {
+            if path == name {
+                known.splice(0..0, taken.iter().copied());
+            }
+            TopologyError::Unknown {
+                path: names::counted(path),
+                name: name.to_string(),
+                known: known.into_iter().map(String::from).collect(),
+            }
+        }
+        Some(name) if !known.is_empty() => {
+            TopologyError::key(path, names::unknown("name", name, known))
+        }
+        _ => TopologyError::key(path, complaint),
     }
-    let kind = match complaint.starts_with("unknown field") {
-        true => "key",
-        false => "name",
-    };
-    Some(names::unknown(kind, unknown, known))
 }

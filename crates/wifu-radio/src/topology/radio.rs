@@ -1,6 +1,6 @@
 //! What `[channel]`, `[radio]` and a node's `radio` say, as numbers.
 
-use wifu_wire::Span;
+use wifu_wire::{Rate, Span};
 
 use crate::error::ErrorModel;
 use crate::geometry::Emission;
@@ -90,12 +90,15 @@ pub(crate) fn configure(
 fn rate_mode(phy: &Phy, rate: &BitRate, path: String) -> Result<Mode, TopologyError> {
     Mode::from_rate(phy.standard, rate.0).ok_or_else(|| {
         let names: Vec<&str> = phy.modes().iter().map(|m| m.name()).collect();
-        let what = format!(
-            "{} is none of the standard's rates: {}",
-            rate.0,
-            names.join(", ")
-        );
-        TopologyError::key(path, what)
+        let all = names.join(", ");
+        let what = format!("{} is none of the standard's rates: {all}", rate.0);
+        // A bare number is in b/s.
+        let mega = rate.0.0.checked_mul(1_000_000).map(Rate);
+        let meant = mega.and_then(|mega| Mode::from_rate(phy.standard, mega));
+        let hint = meant.map_or(String::new(), |mode| {
+            format!("; did you mean {}?", mode.name())
+        });
+        TopologyError::key(path, what + &hint)
     })
 }
 

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::plan::HostProfile;
 
-use super::error::{TopologyError, suggest};
+use super::error::{TopologyError, complain};
 use super::quantity::{BitRate, Limit, Seconds};
 
 /// Everything that a topology file can say. What it leaves out has the defaults that the types of
@@ -67,9 +67,12 @@ pub struct Topology {
 /// Read a table as a topology; errors carry the key's path.
 pub(crate) fn read(table: Table) -> Result<Topology, TopologyError> {
     serde_path_to_error::deserialize(Value::Table(table)).map_err(|e| {
-        let path = e.path().to_string();
-        let what = e.inner().message();
-        TopologyError::key(path, suggest(what).unwrap_or_else(|| what.to_string()))
+        // `Topology::build` has taken these two.
+        complain(
+            &e.path().to_string(),
+            e.inner().message(),
+            &["words", "set"],
+        )
     })
 }
 

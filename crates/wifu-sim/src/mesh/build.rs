@@ -40,7 +40,7 @@ use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
 use wifu_radio::topology::{Topology, TopologyError, resolve};
 use wifu_wire::numbers::TCP;
-use wifu_wire::{Note, Rng, Time};
+use wifu_wire::{Note, Rng, Time, names};
 
 /// Knows the protocols and handlers that a scenario names.
 pub type Open<'a> = &'a dyn Catalog;
@@ -100,16 +100,21 @@ pub fn topology(scenario: &Scenario) -> Result<Topology, ScenarioError> {
 
 /// A topology's error at the key of the scenario.
 fn at_key(scenario: &Scenario, error: TopologyError) -> ScenarioError {
-    match error {
-        TopologyError::Key { path, what } => {
-            let of_radio = path.strip_prefix("radio.");
-            let key = of_radio.and_then(|p| p.split(['.', '[']).next());
-            match key.filter(|k| scenario.radio.contains_key(*k)) {
-                Some(_) => ScenarioError::key(path, what),
-                None => ScenarioError::key(format!("topology.{path}"), what),
-            }
+    let (path, what) = match error {
+        TopologyError::Key { path, what } => (path, what),
+        TopologyError::Unknown { path, name, known } => {
+            // A scenario's topology may be in a file, too.
+            let file = (path == name).then_some("file");
+            let known = known.iter().map(String::as_str).chain(file);
+            (path, names::unknown("key", &name, known))
         }
-        other => ScenarioError::key("topology", other.to_string()),
+        other => return ScenarioError::key("topology", other.to_string()),
+    };
+    let of_radio = path.strip_prefix("radio.");
+    let key = of_radio.and_then(|p| p.split(['.', '[']).next());
+    match key.filter(|k| scenario.radio.contains_key(*k)) {
+        Some(_) => ScenarioError::key(path, what),
+        None => ScenarioError::key(format!("topology.{path}"), what),
     }
 }
 

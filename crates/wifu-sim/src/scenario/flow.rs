@@ -29,6 +29,30 @@ pub enum AppKind {
 }
 
 impl AppKind {
+    /// All of them with the keys that they need, for who names none.
+    pub(super) fn each() -> String {
+        let all = [
+            AppKind::Bulk,
+            AppKind::File,
+            AppKind::Stream,
+            AppKind::Http,
+            AppKind::OnOff,
+            AppKind::Request,
+            AppKind::Trace,
+        ];
+        let said = all.map(|app| {
+            let flow = FlowSpec {
+                app,
+                ..FlowSpec::default()
+            };
+            match flow.uses().0 {
+                [] => app.name().to_string(),
+                needs => format!("{} (needs {})", app.name(), needs.join(", ")),
+            }
+        });
+        format!("there are {}", said.join(", "))
+    }
+
     /// Whether it goes from request to request, each of which is measured.
     pub fn asks(self) -> bool {
         matches!(self, AppKind::Http | AppKind::Request)
@@ -257,7 +281,11 @@ impl FlowSpec {
                     0 => format!("{of} has no parameters"),
                     _ => format!("{of} does not use it; its keys: {}", all.join(", ")),
                 };
-                return Err(ScenarioError::key(at(key), what));
+                let radios = match *key {
+                    "rate" => "; that of the radios is radio.rate",
+                    _ => "",
+                };
+                return Err(ScenarioError::key(at(key), what + radios));
             }
         }
         let zero = |key: &str| Err(ScenarioError::key(at(key), "must be greater than 0"));

@@ -1,7 +1,8 @@
 //! Reading scenarios, and their tables for other readers. Errors carry the key's path.
 
-use super::{FlowSpec, Scenario, ScenarioError, TopologySpec, queue};
+use super::{AppKind, FlowSpec, Scenario, ScenarioError, TopologySpec, queue};
 use serde_json::{Map, Value};
+use wifu_radio::words::RADIO_KEYS;
 use wifu_wire::names;
 
 impl Scenario {
@@ -130,9 +131,15 @@ fn explained(path: &str, message: &str) -> ScenarioError {
         return ScenarioError::key(if path == "." { "scenario" } else { path }, message);
     };
     let valid: Vec<&str> = quoted.collect();
-    let hint = names::meant(name, valid.iter().copied())
-        .unwrap_or_else(|| format!("valid here: {}", valid.join(", ")));
     let field = message.starts_with("unknown field");
+    let outermost = path == "." || path == name;
+    let of_radio = field && outermost && RADIO_KEYS.contains(&name);
+    let hint = match names::meant(name, valid.iter().copied()) {
+        _ if of_radio => format!("did you mean `radio.{name}`?"),
+        Some(question) => question,
+        None if !field && path.ends_with("app") => AppKind::each(),
+        None => format!("valid here: {}", valid.join(", ")),
+    };
     let what = if field {
         format!("unknown key; {hint}")
     } else {

@@ -92,6 +92,19 @@ fn unknown_keys_are_named_with_path_and_nearest() {
         "flow.1.app: unknown name `flie`; did you mean `file`?"
     );
     assert_eq!(
+        error(&flow("app = \"ftp\"")),
+        "flow.1.app: unknown name `ftp`; there are bulk, file (needs bytes), stream (needs time), \
+         http (needs pause), onoff (needs rate, on, off), request, trace (needs rows)"
+    );
+    assert_eq!(
+        error("rate = \"6M\""),
+        "rate: unknown key; did you mean `radio.rate`?"
+    );
+    assert_eq!(
+        error(&flow("app = \"file\"\nbytes = 5\nrate = \"6M\"")),
+        "flow.1.rate: `file` does not use it; its keys: bytes; that of the radios is radio.rate"
+    );
+    assert_eq!(
         error(&flow("protcol = 1")),
         "flow.1.protcol: unknown key; did you mean `protocol`?"
     );

@@ -128,16 +128,13 @@ pub fn radio(args: &Args) -> anyhow::Result<Table> {
 
 fn topology(args: &Args) -> anyhow::Result<Topology> {
     let radio = radio(args)?;
-    let path = Path::new(&args.topo);
     let set = args.set.as_deref();
     let topology = if let Some(custom) = &args.custom {
         let inline = self::custom(custom, &args.topo)?;
         Topology::build(None, set, &inline, &radio)
-    } else if args.topo.ends_with(".toml") || path.is_file() {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("--topo {}", path.display()))?;
+    } else if let Some(text) = crate::topo::file(&args.topo)? {
         let inline: Table =
-            toml::from_str(&text).with_context(|| format!("--topo {}", path.display()))?;
+            toml::from_str(&text).with_context(|| format!("--topo {}", args.topo))?;
         Topology::build(None, set, &inline, &radio)
     } else {
         Topology::build(Some(&args.topo), set, &Table::new(), &radio)

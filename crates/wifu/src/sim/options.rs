@@ -103,19 +103,12 @@ pub fn read(path: &Path) -> anyhow::Result<Scenario> {
     Ok(scenario)
 }
 
-fn file_content(path: &Path) -> anyhow::Result<Map<String, Json>> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("topology file {}", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("topology file {}", path.display()))
-}
-
 /// `linear,7`, or a file.
 fn topology(topo: &str) -> anyhow::Result<Json> {
-    let path = Path::new(topo);
-    if topo.ends_with(".toml") || path.is_file() {
-        return Ok(Json::Object(file_content(path).context("--topo")?));
+    match crate::topo::file(topo)? {
+        Some(text) => toml::from_str(&text).with_context(|| format!("--topo {topo}")),
+        None => Ok(json!({"words": topo})),
     }
-    Ok(json!({"words": topo}))
 }
 
 /// `SRC:DST:PROTO[,KEY=VALUE...]`.

@@ -60,6 +60,13 @@ fn the_page_to_start_with_works_as_it_is_written() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}\n{said}\n{told}");
     assert!(said.contains("the same\n"), "{said}\n{told}");
+    // What is as it should be is nothing to worry a newcomer with.
+    for alarm in [" WARN ", "not supported", "annotation"] {
+        assert!(
+            !told.contains(alarm) && !said.contains(alarm),
+            "{said}\n{told}"
+        );
+    }
     // What `wifu ss` shows in the end.
     assert!(said.contains("10.0.0.1:8000"), "{said}");
     assert!(said.contains("tcp-newreno"), "{said}");

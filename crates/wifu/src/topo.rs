@@ -1,0 +1,80 @@
+//! `--topo FILE.toml`, where words could be.
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow, bail};
+use wifu_radio::words::SHAPES;
+use wifu_wire::names;
+
+/// The text of the file that `--topo` names; `None` if it is words.
+///
+/// # Errors
+/// There is no such file, with the one of its folder that may be meant, or it cannot be read.
+pub fn file(topo: &str) -> anyhow::Result<Option<String>> {
+    let path = Path::new(topo);
+    let at = || format!("--topo {topo}");
+    if topo.ends_with(".toml") || path.is_file() {
+        let text = std::fs::read_to_string(path).map_err(|e| match beside(path) {
+            Some(near) if !path.exists() => {
+                anyhow!("there is no such file; did you mean `{near}`?")
+            }
+            _ => e.into(),
+        });
+        return text.map(Some).with_context(at);
+    }
+    let shape = topo.split(',').next().unwrap_or_default().trim();
+    let shaped = names::nearest(shape, SHAPES).is_some();
+    match beside(path).filter(|_| !shaped) {
+        Some(near) => bail!(
+            "{}: no shape and no file is called so; did you mean `{near}`? Shapes are {}",
+            at(),
+            SHAPES.join(", ")
+        ),
+        None => Ok(None),
+    }
+}
+
+/// The TOML file of the same folder whose name is nearest.
+fn beside(path: &Path) -> Option<String> {
+    let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
+    let all = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let names = all.filter_map(|e| e.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".toml")).collect();
+    names.sort_unstable();
+    let name = path.file_name()?.to_str()?;
+    let whole = format!("{name}.toml");
+    let near = match names.contains(&whole) {
+        true => whole.as_str(),
+        false => names::nearest(name, names.iter().map(String::as_str))?,
+    };
+    Some(path.with_file_name(near).display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_told_from_words_and_the_nearest_is_named() {
+        let folder = std::env::temp_dir().join(format!("wifu-topo-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let of = |name: &str| folder.join(name).display().to_string();
+        std::fs::write(of("mesh.toml"), "set = \"TB-A\"").unwrap();
+        std::fs::write(of("notes.txt"), "").unwrap();
+        let read = |topo: &str| file(topo).map_err(|e| format!("{e:#}"));
+        assert_eq!(read(&of("mesh.toml")), Ok(Some("set = \"TB-A\"".into())));
+        assert_eq!(read("linear,3"), Ok(None));
+        assert_eq!(read("linaer,3"), Ok(None), "the words say what is wrong");
+        let meant = format!("did you mean `{}`?", of("mesh.toml"));
+        for near in ["mehs.toml", "mesh", "mesh.tml"] {
+            let told = read(&of(near)).unwrap_err();
+            assert!(told.contains(&of(near)) && told.contains(&meant), "{told}");
+        }
+        let none = read(&of("hosts.toml")).unwrap_err();
+        assert!(
+            none.ends_with("No such file or directory (os error 2)"),
+            "{none}"
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
