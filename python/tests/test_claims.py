@@ -391,6 +391,28 @@ def test_the_claims_of_the_package() -> None:
                 _exists(source, given, (claim.id, check.name))
 
 
+def test_a_plan_decides_its_own_claims_only() -> None:
+    """The report of `x-t2-oid` once judged what `x-t2-step` feeds, whose name goes on from its own
+    claim's, and died of a check that names too little there.
+    """
+
+    def ids(plan: str, *names: str) -> list[str]:
+        return [c.id for c in published.fed_by(plan, names)]
+
+    assert ids("x-t2-oid", "AP-OID") == ["AP-OID"]
+    assert ids("x-t2-oid-attempts-11", "AP-OID") == ["AP-OID"]
+    assert ids("x-t2-step", "AP-OID-STEP") == ["AP-OID-STEP"]
+    assert ids("mine", "AP-OID") == ["AP-OID", "AP-OID-STEP"]
+
+
+def test_a_check_over_time_that_names_too_little_is_not_measured(tmp_path: Path) -> None:
+    verdict = judged(
+        results(tmp_path), kind="series", series="flow.1.x", of={"stack": "ours"}, at_least=0.0
+    )
+    assert verdict.verdict == claims.NOT_MEASURED
+    assert "say which hops" in verdict.findings[0].why
+
+
 PARTS = ("first", "second")
 
 

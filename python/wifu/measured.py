@@ -18,6 +18,7 @@ import pandas as pd
 
 from wifu import stats
 from wifu.api import Results
+from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.metrics import metric_of
 
@@ -49,6 +50,15 @@ class Measured:
 def statistic_of(given: Mapping[str, Any]) -> stats.Statistic:
     """What is taken of a sample of runs; their mean if nothing is said."""
     return STATISTICS[given.get("statistic", "mean")]
+
+
+def one_cell(results: Results, where: Mapping[str, Any]) -> Cell:
+    """The cell with these labels, of which there has to be one."""
+    found = results.cells(where)
+    if len(found) != 1:
+        free = ", ".join(a.name for a in results.plan.axes if a.name not in where)
+        raise LabError(f"{words(where)} are {len(found)} cells, not one: say which {free}")
+    return found[0]
 
 
 def samples(results: Results, given: Mapping[str, Any]) -> tuple[stats.Floats, bool]:

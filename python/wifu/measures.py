@@ -25,6 +25,7 @@ from wifu.measured import (
     counting,
     identical_in,
     of_one,
+    one_cell,
     quotient,
     runs_of,
     samples,
@@ -80,7 +81,7 @@ def _trace(results: Results, given: Mapping[str, Any]) -> Measured:
     """1 if a trace of `wifu mock` sends the segments of the reference in its order, from the first
     that is retransmitted on, cuts the window as stated, and does so on the third duplicate.
     """
-    (cell,) = results.cells(given["of"])
+    cell = one_cell(results, given["of"])
     rows = results.outcome(cell, 1)["trace"]
     mss = max(r["len"] for r in rows if r["event"] == "send")
     sends = [r for r in rows if r["event"] == "send" and r["seq_index"] is not None]
@@ -353,7 +354,7 @@ def _shapes(others: Mapping[str, Results | None], given: Mapping[str, Any]) -> M
     """
     both = []
     for results, part in _of_both(others, given):
-        (cell,) = results.cells(part["of"])
+        cell = one_cell(results, part["of"])
         runs = results.ok.loc[results.ok["cell"] == cell.name, "run"]
         outcomes = [results.outcome(cell, int(run)) for run in runs]
         goodputs = [flow_goodput(o, f, results.plan.measure) for o in outcomes for f in o["flows"]]

@@ -13,7 +13,7 @@ from wifu import stats
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
-from wifu.measured import Measured, counting, of_one, quotient, statistic_of, words
+from wifu.measured import Measured, counting, of_one, one_cell, quotient, statistic_of, words
 from wifu.metrics import sliding
 
 
@@ -21,7 +21,7 @@ def _recorded(
     results: Results, where: Mapping[str, Any], of: Callable[[Cell, int], float]
 ) -> pd.Series[float]:
     """A number of each run that counts and was recorded, of one cell."""
-    (cell,) = results.cells(where)
+    cell = one_cell(results, where)
     ok = set(results.ok[results.ok["cell"] == cell.name]["run"])
     runs = sorted(int(run) for run in results.plan.series_runs if run in ok)
     found = {run: of(cell, run) for run in runs}
@@ -61,7 +61,7 @@ def _of_runs(
 def _curve(
     results: Results, where: Mapping[str, Any], window: float, step: float, end: float
 ) -> Any:
-    (cell,) = results.cells(where)
+    cell = one_cell(results, where)
     curves = []
     for run in sorted(results.plan.series_runs):
         series = results.series(cell, run)

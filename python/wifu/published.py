@@ -148,6 +148,15 @@ def select(claims: Sequence[Claim], names: Iterable[str]) -> list[Claim]:
     return chosen
 
 
+def fed_by(plan: str, names: Iterable[str]) -> list[Claim]:
+    """The claims that a plan names and that its results decide: AP-OID, and not AP-OID-STEP, which
+    another plan feeds. All of them for a plan of one's own, under whatever name.
+    """
+    chosen = select(load(), names)
+    own = [c for c in chosen if plan == c.plan or plan.startswith(f"{c.plan}-")]
+    return own or chosen
+
+
 def _is_of(claim: str, name: str) -> bool:
     """Whether a claim has this name, or one that goes on with a dot, a dash or a small letter."""
     rest = claim.removeprefix(name)

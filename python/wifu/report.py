@@ -423,7 +423,7 @@ def _figure(drawn: Drawn | NotDrawn) -> str:
 def _claims(results: Results) -> str:
     if not results.plan.claims:
         return ""
-    chosen = published.select(published.load(), results.plan.claims)
+    chosen = published.fed_by(results.plan.name, results.plan.claims)
     # The report of the simulator's results shows all substrates; those of others their own.
     every = _substrates(results)
     out = []
