@@ -12,7 +12,6 @@ use wifu_wire::names;
 /// There is no such file, with the one of its folder that may be meant, or it cannot be read.
 pub fn file(topo: &str) -> anyhow::Result<Option<String>> {
     let path = Path::new(topo);
-    let at = || format!("--topo {topo}");
     if topo.ends_with(".toml") || path.is_file() {
         let text = std::fs::read_to_string(path).map_err(|e| match beside(path) {
             Some(near) if !path.exists() => {
@@ -20,14 +19,15 @@ pub fn file(topo: &str) -> anyhow::Result<Option<String>> {
             }
             _ => e.into(),
         });
-        return text.map(Some).with_context(at);
+        return text
+            .map(Some)
+            .with_context(|| format!("--topo: topology file {topo}"));
     }
     let shape = topo.split(',').next().unwrap_or_default().trim();
     let shaped = names::nearest(shape, SHAPES).is_some();
     match beside(path).filter(|_| !shaped) {
         Some(near) => bail!(
-            "{}: no shape and no file is called so; did you mean `{near}`? Shapes are {}",
-            at(),
+            "--topo {topo}: no shape and no file is called so; did you mean `{near}`? Shapes are {}",
             SHAPES.join(", ")
         ),
         None => Ok(None),
@@ -39,14 +39,14 @@ fn beside(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
     let all = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
     let names = all.filter_map(|e| e.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.ends_with(".toml")).collect();
-    names.sort_unstable();
-    let name = path.file_name()?.to_str()?;
-    let whole = format!("{name}.toml");
-    let near = match names.contains(&whole) {
-        true => whole.as_str(),
-        false => names::nearest(name, names.iter().map(String::as_str))?,
-    };
+    let mut stems: Vec<String> = names
+        .filter_map(|name| Some(name.strip_suffix(".toml")?.to_string()))
+        .collect();
+    stems.sort_unstable();
+    // What all files of the kind end with says nothing.
+    let stem = path.file_stem()?.to_str()?;
+    let near = names::nearest(stem, stems.iter().map(String::as_str))?;
+    let near = format!("{near}.toml");
     Some(path.with_file_name(near).display().to_string())
 }
 

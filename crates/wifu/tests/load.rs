@@ -57,7 +57,10 @@ fn what_is_not_there_or_no_library_is_said_by_every_command() {
     }
     let text = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
     let said = refused(&["list"], text);
-    assert!(said.contains("no shared library that can be"), "{said}");
+    assert!(
+        said.contains("this is no shared library; a TOML file with compositions is read by --file"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -469,8 +469,24 @@ fn wrong_words_get_an_answer_that_helps() {
             "--log /nonexistent/x: No such file",
         ),
         (
+            &format!("{chain} -n 1k rate=6M"),
+            "rate: unknown key; did you mean `radio.rate`?",
+        ),
+        (
+            &format!("{chain},iw=4segments -n 1k"),
+            "iw = \"4segments\": write 4 without a unit, or write auto",
+        ),
+        (
+            &format!("{chain} -n 1k topology.word=linear,4"),
+            "topology.word: no key is called `word`; did you mean `words`?",
+        ),
+        (
+            "--topo TB-A --protocol tcp-sack",
+            "`TB-A` is a testbed set, which needs a shape: linear,3,set=TB-A",
+        ),
+        (
             "--topo nothing.toml --protocol tcp-sack",
-            "topology file nothing.toml",
+            "--topo nothing.toml: No such file",
         ),
         ("--protocol tcp-sack", "no topology: begin with --topo"),
         ("--topo linear,3", "nobody sends anything"),

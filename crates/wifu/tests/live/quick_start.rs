@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::common::privileged;
-use super::world::WIFU;
+use super::world::{WIFU, World};
 
 const PAGE: &str = include_str!("../../../../docs/src/quick-start.md");
 
@@ -71,4 +71,25 @@ fn the_page_to_start_with_works_as_it_is_written() {
     assert!(said.contains("10.0.0.1:8000"), "{said}");
     assert!(said.contains("tcp-newreno"), "{said}");
     std::fs::remove_dir_all(&dir).expect("its own folder");
+}
+
+/// Of what acts in the simulator alone a daemon speaks if it serves what asks for it.
+#[test]
+fn a_daemon_speaks_of_annotations_if_what_it_serves_writes_them() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw("quick-notes");
+    let host = &mut w.hosts[0];
+    for (more, told) in [(&[][..], false), (&["--serve", "atp"], true)] {
+        host.start_daemon(more);
+        let said = host.daemon.as_ref().expect("daemon").said();
+        let of = said
+            .lines()
+            .find(|line| line.contains("annotations feedback"));
+        assert_eq!(of.is_some(), told, "{said}");
+        let of = of.unwrap_or(" INFO atp: ");
+        assert!(of.contains(" INFO ") && of.contains("atp: "), "{of}");
+        host.stop_daemon();
+    }
 }
