@@ -144,8 +144,9 @@ fn no_shape(name: &str) -> String {
     }
     match names::nearest(name, SHAPES.into_iter().chain(sets::names())) {
         Some(set) if !SHAPES.contains(&set) => format!(
-            "no shape is called `{name}`; did you mean the testbed set `{set}`? It needs a shape: \
-             linear,3,set={set}. Shapes are {all}"
+            "no shape is called `{name}`; {} A testbed set needs a shape: linear,3,set={set}. Shapes \
+             are {all}",
+            names::asked(set)
         ),
         _ => names::unknown("shape", name, SHAPES),
     }

@@ -367,11 +367,11 @@ fn bad_words_are_refused_with_the_nearest_name() {
     );
     fails(
         try_words("TB-RDN", None),
-        &["did you mean the testbed set `TB-RND`?", shapes],
+        &["did you mean `TB-RND`? A testbed set needs", shapes],
     );
     fails(
         try_words("linear,3,rate=6", None),
-        &["6 b/s is none of", "54 Mb/s; did you mean 6 Mb/s?"],
+        &["6 b/s is none of", "54 Mb/s; write 6 Mb/s"],
     );
     fails(try_words("linear", None), &["write linear,N"]);
     fails(try_words("linear,0", None), &["`0`", "from 2 to 65535"]);

@@ -103,8 +103,8 @@ const BEGINNING: usize = 3;
 /// it out is so many steps away: `reno` is `tcp-reno`. Two letters of a common beginning make up
 /// for one that differs: who writes `varies` means `vary` and not `series`. Short names that
 /// differ in digits alone are those of different things, unless one number goes on where the other
-/// ends. Of names of few letters, two that differ are too many if the first is one of them: `ftp` is
-/// not `http`. The first of several.
+/// ends. Of names of few letters, two that differ are too many if the first is one of them: `ftp`
+/// is not `http`. The first of several.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let near = candidates.into_iter().filter_map(|c| {
@@ -149,7 +149,12 @@ fn distance(name: &str, other: &str) -> Option<usize> {
 /// The question whether the nearest name was meant: "did you mean `x`?". `None` if no name is
 /// near enough.
 pub fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest(name, known).map(|near| format!("did you mean `{near}`?"))
+    nearest(name, known).map(asked)
+}
+
+/// That question about a name which was found otherwise.
+pub fn asked(near: &str) -> String {
+    format!("did you mean `{near}`?")
 }
 
 /// What goes behind the words on an unknown name where a message ends: "; did you mean `x`?", or

@@ -15,7 +15,7 @@ pub fn file(topo: &str) -> anyhow::Result<Option<String>> {
     if topo.ends_with(".toml") || path.is_file() {
         let text = std::fs::read_to_string(path).map_err(|e| match beside(path) {
             Some(near) if !path.exists() => {
-                anyhow!("there is no such file; did you mean `{near}`?")
+                anyhow!("there is no such file; {}", names::asked(&near))
             }
             _ => e.into(),
         });
@@ -27,7 +27,8 @@ pub fn file(topo: &str) -> anyhow::Result<Option<String>> {
     let shaped = names::nearest(shape, SHAPES).is_some();
     match beside(path).filter(|_| !shaped) {
         Some(near) => bail!(
-            "--topo {topo}: no shape and no file is called so; did you mean `{near}`? Shapes are {}",
+            "--topo {topo}: no shape and no file is called so; {} Shapes are {}",
+            names::asked(&near),
             SHAPES.join(", ")
         ),
         None => Ok(None),

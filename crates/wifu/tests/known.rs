@@ -156,7 +156,7 @@ fn files_add_to_each_other_and_to_those_of_the_environment() {
     );
 }
 
-/// Libraries and files of compositions have an option each; whoever takes one for the other is told.
+/// Libraries and files of compositions have an option each; who takes one for the other is told.
 #[test]
 fn a_library_is_no_file_of_compositions() {
     let elf = env!("CARGO_BIN_EXE_wifu");

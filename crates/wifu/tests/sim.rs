@@ -486,7 +486,7 @@ fn wrong_words_get_an_answer_that_helps() {
         ),
         (
             "--topo nothing.toml --protocol tcp-sack",
-            "--topo nothing.toml: No such file",
+            "topology file nothing.toml",
         ),
         ("--protocol tcp-sack", "no topology: begin with --topo"),
         ("--topo linear,3", "nobody sends anything"),

@@ -95,9 +95,7 @@ fn rate_mode(phy: &Phy, rate: &BitRate, path: String) -> Result<Mode, TopologyEr
         // A bare number is in b/s.
         let mega = rate.0.0.checked_mul(1_000_000).map(Rate);
         let meant = mega.and_then(|mega| Mode::from_rate(phy.standard, mega));
-        let hint = meant.map_or(String::new(), |mode| {
-            format!("; did you mean {}?", mode.name())
-        });
+        let hint = meant.map_or(String::new(), |mode| format!("; write {}", mode.name()));
         TopologyError::key(path, what + &hint)
     })
 }

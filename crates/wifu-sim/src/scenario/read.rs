@@ -135,7 +135,7 @@ fn explained(path: &str, message: &str) -> ScenarioError {
     let outermost = path == "." || path == name;
     let of_radio = field && outermost && RADIO_KEYS.contains(&name);
     let hint = match names::meant(name, valid.iter().copied()) {
-        _ if of_radio => format!("did you mean `radio.{name}`?"),
+        _ if of_radio => names::asked(&format!("radio.{name}")),
         Some(question) => question,
         None if !field && path.ends_with("app") => AppKind::each(),
         None => format!("valid here: {}", valid.join(", ")),
