@@ -384,6 +384,25 @@ def test_what_a_flow_carries_from_window_to_window(tmp_path: Path) -> None:
     assert measured(found, **{**of, "flow": 2}, take="below", limit=1e5).estimate == 1.0
 
 
+def test_a_flow_resumes_with_its_next_delivery(tmp_path: Path) -> None:
+    """Deliveries at 1, 2, 4.5 and 9 s, and a sample between them that tells of none."""
+
+    def series(stack: str, run: int) -> Series:
+        return {"flow.1.delivered": ([1.0, 2.0, 3.5, 4.5, 9.0], [10.0, 20.0, 20.0, 30.0, 40.0])}
+
+    found = made(tmp_path, gain, series)
+    of = {"of": {"stack": "ap", "hops": 1}, "kind": "resumed", "flow": 1}
+    assert measured(found, **of, after=[3.0]).estimate == 1.5
+    assert measured(found, **of, after=[3.0, 5.0]).estimate == pytest.approx((1.5 + 4.0) / 2)
+    # What never comes counts to the end, and of a flow without deliveries all does.
+    (cell,) = found.cells(of["of"])
+    ends = [found.outcome(cell, run)["sim_seconds"] for run in found.plan.series_runs]
+    late = [end - 10.0 for end in ends if end >= 10.0]
+    assert measured(found, **of, after=[10.0]).estimate == pytest.approx(np.mean(late))
+    silent = measured(found, **{**of, "flow": 2}, after=[4.0]).estimate
+    assert silent == pytest.approx(np.mean(ends) - 4.0)
+
+
 def test_clusters_are_bursts_after_a_silence(tmp_path: Path) -> None:
     def series(stack: str, run: int) -> Series:
         # Five in step; after 0.16 s three at once, after 0.5 s two, which is no burst of three.

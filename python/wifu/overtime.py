@@ -276,6 +276,27 @@ def _held(data: pd.Series[float], at: stats.Floats) -> stats.Floats:
     return np.asarray(data.to_numpy(float)[np.maximum(index, 0)], dtype=np.float64)
 
 
+def _resumed(results: Results, given: Mapping[str, Any]) -> Measured:
+    """Seconds from each of some times (`after`, when a link is back, say) until a flow delivers
+    something, the mean of them; what never comes counts to the end of the run.
+    """
+    after, flow = [float(t) for t in given["after"]], given["flow"]
+
+    def of(cell: Cell, run: int) -> float:
+        data = results.series(cell, run).get(f"flow.{flow}.delivered")
+        times = np.empty(0) if data is None else data.index.to_numpy(float)
+        if data is not None:
+            # A sample that says the same as the one before is no delivery.
+            times = times[np.diff(data.to_numpy(float), prepend=0.0) > 0]
+        end = float(results.outcome(cell, run)["sim_seconds"])
+        if end < max(after):
+            return math.nan
+        next_ = np.append(times, end)[np.searchsorted(times, after, side="right")]
+        return float(np.mean(next_ - np.asarray(after)))
+
+    return _of_runs(results, given, of)
+
+
 OVER_TIME: dict[str, Callable[[Results, Mapping[str, Any]], Measured]] = {
     "correlation": _correlation,
     "windows": _windows,
@@ -283,4 +304,5 @@ OVER_TIME: dict[str, Callable[[Results, Mapping[str, Any]], Measured]] = {
     "clusters": _clusters,
     "series": _series,
     "apart": _apart,
+    "resumed": _resumed,
 }

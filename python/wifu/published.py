@@ -19,7 +19,7 @@ from wifu.errors import LabError, nearest
 
 KINDS = (
     "value", "ratio", "difference", "trace", "correlation", "share", "pooled", "along", "among",
-    "windows", "steps", "clusters", "series", "apart", "gains", "shapes",
+    "windows", "steps", "clusters", "series", "apart", "gains", "shapes", "resumed",
 )  # fmt: skip
 """What a check can measure; `wifu.measures.MEASURES` says how."""
 
