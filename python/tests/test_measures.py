@@ -391,7 +391,7 @@ def test_a_flow_resumes_with_its_next_delivery(tmp_path: Path) -> None:
         return {"flow.1.delivered": ([1.0, 2.0, 3.5, 4.5, 9.0], [10.0, 20.0, 20.0, 30.0, 40.0])}
 
     found = made(tmp_path, gain, series)
-    of = {"of": {"stack": "ap", "hops": 1}, "kind": "resumed", "flow": 1}
+    of: dict[str, Any] = {"of": {"stack": "ap", "hops": 1}, "kind": "resumed", "flow": 1}
     assert measured(found, **of, after=[3.0]).estimate == 1.5
     assert measured(found, **of, after=[3.0, 5.0]).estimate == pytest.approx((1.5 + 4.0) / 2)
     # What never comes counts to the end, and of a flow without deliveries all does.
