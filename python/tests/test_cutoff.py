@@ -153,7 +153,7 @@ def test_cells_of_which_nothing_was_finished_say_so(tmp_path: Path) -> None:
     assert rows[2] == "6 of 6 transfers unfinished" and rows[1] == ""
     table = _summary_table(found)
     assert [str(c) for c in table.columns[-1].cells].count("3 of 3") == 2
-    assert [str(c) for c in table.columns[2].cells].count("?") == 2
+    assert [str(c) for c in table.columns[2].cells].count("no value") == 2
 
 
 def test_claims_say_of_how_many_unfinished_transfers_they_are(
