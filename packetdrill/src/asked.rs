@@ -16,7 +16,7 @@ pub fn answer_for(world: *mut World) {
     CURRENT.store(world, Ordering::Release);
 }
 
-/// What is known of a connection; the rest stays 0.
+/// What is known of a connection; the rest stays 0, as does what its protocol does not have.
 fn arrange(i: &ConnInfo) -> tcp_info {
     // SAFETY: a struct of numbers, for which zeros are a value.
     let mut info: tcp_info = unsafe { mem::zeroed() };
@@ -24,21 +24,23 @@ fn arrange(i: &ConnInfo) -> tcp_info {
     info.tcpi_state = i.state.number();
     // TCP_CA_Loss, TCP_CA_Recovery, TCP_CA_Disorder, TCP_CA_Open
     info.tcpi_ca_state = match (i.backoff, i.recovering, i.sacked) {
-        (1.., _, _) => 4,
+        (Some(1..), _, _) => 4,
         (_, true, _) => 3,
         (_, _, 1..) => 1,
         _ => 0,
     };
-    info.tcpi_backoff = i.backoff.min(255) as u8;
-    info.tcpi_rto = (i.rto.0 / 1_000) as u32;
+    info.tcpi_backoff = i.backoff.unwrap_or(0).min(255) as u8;
+    info.tcpi_rto = i.rto.map_or(0, |rto| (rto.0 / 1_000) as u32);
     (info.tcpi_snd_mss, info.tcpi_rcv_mss) = (i.mss, i.mss);
     info.tcpi_advmss = i.mss;
     info.tcpi_unacked = segments(i.flight);
     info.tcpi_sacked = segments(i.sacked);
     info.tcpi_rtt = (i.srtt.0 / 1_000) as u32;
     info.tcpi_rttvar = (i.rttvar.0 / 1_000) as u32;
-    info.tcpi_snd_ssthresh = segments(i.ssthresh).min(0x7FFF_FFFF);
-    info.tcpi_snd_cwnd = segments(i.cwnd);
+    info.tcpi_snd_ssthresh = i
+        .ssthresh
+        .map_or(0x7FFF_FFFF, |ssthresh| segments(ssthresh).min(0x7FFF_FFFF));
+    info.tcpi_snd_cwnd = i.cwnd.map_or(0, segments);
     info.tcpi_total_retrans = i.retransmits;
     info
 }
