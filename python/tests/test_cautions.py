@@ -195,6 +195,8 @@ def test_windows_that_were_not_simulated_are_told(tmp_path: Path) -> None:
     assert found.runs["starved_share"].isna().sum() == 8, "not known is not starved, nor fed"
     with pytest.raises(PlanError, match="the window ends at 81 s, and runs at 60 s at the latest"):
         plans.parse(text.replace("[scenario]", '[scenario]\nstop.time = "60s"'))
+    with pytest.raises(PlanError, match=r"stop\.time: \"60 parsecs\" needs a unit of time"):
+        plans.parse(text.replace("[scenario]", '[scenario]\nstop.time = "60 parsecs"'))
 
 
 def test_datagrams_that_are_left_out_are_told(tmp_path: Path) -> None:

@@ -276,6 +276,7 @@ SAID = [
     (["run", "acks.toml", "--jobs", "0"], "'--jobs':"),
     (["plot", "out/lab/acks", "-o", "../gone/x.pdf"], "there is no folder ../gone"),
     (["report", "nothere"], "nothere holds no results: no run.json; `wifu-lab list results`"),
+    (["plot", "acks"], "acks holds no results: no run.json; those of acks are in out/lab/acks"),
     (["run", "acks.toml", "-o", "acks.toml"], "acks.toml: is a file, and no folder"),
     (["report", "out/lab/acks", "-o", "nope/x.html"], "nope/x.html: no such file or directory"),
     (["report", "out/lab/acks", "-o", "out"], "out: is a folder, and no file"),

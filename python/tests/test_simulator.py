@@ -89,7 +89,8 @@ def test_the_file_of_wifu_sim_reads_as_wifu_trace_tells_it(tmp_path: Path) -> No
     for column in ("node", "peer", "other", "what", "why", "kind"):
         mine = frames[column].astype(object).fillna("")
         assert mine.tolist() == table[column].fillna("").tolist()
-    assert (frames["retry"] == (table["retry"] == 1)).all()
+    for column in ("retry", "unsensed"):
+        assert (frames[column] == (table[column] == 1)).all()
     for column in ("rate_mbps", "signal_dbm"):
         assert frames[column].to_numpy() == pytest.approx(table[column].to_numpy(), nan_ok=True)
     assert {"n1", "n4"} < set(frames["node"])

@@ -50,7 +50,8 @@ def read_frames(path: str | Path, names: Sequence[str] | None = None) -> pd.Data
     `time_s`; `frame`: number of the frame in the run; `node`: where; `peer`: the other side;
     `other`: a third station, such as the interferer; `what`, `why`, `kind`: words (`WHAT`, `WHY`,
     `KIND`); `rate_mbps`, nan before the hardware has the frame; `tries`: attempts so far; `retry`:
-    whether it was sent before; `bytes` of the MPDU; `signal_dbm`: received power, nan unless it was
+    whether it was sent before; `unsensed`: whether the sender of a lost frame did not sense `other`
+    then (a hidden station); `bytes` of the MPDU; `signal_dbm`: received power, nan unless it was
     received; `value` depends on `what`: how many wait with it (queued), slots of back-off
     (deferred), airtime in ns (sent), ns since it was queued (acknowledged), the driver's delay
     sample in ns (reported).
@@ -92,6 +93,7 @@ def decode(octets: bytes, names: Sequence[str] | None = None) -> pd.DataFrame:
     frame["rate_mbps"] = np.where(known, rates, np.nan)
     frame["tries"] = raw["tries"]
     frame["retry"] = (raw["flags"] & 1).astype(bool)
+    frame["unsensed"] = (raw["flags"] & 2).astype(bool)
     frame["bytes"] = raw["bytes"]
     frame["signal_dbm"] = np.where(frame["what"] == "received", raw["signal"] / 100.0, np.nan)
     frame["value"] = raw["value"]

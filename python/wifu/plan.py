@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any
 from wifu import program
 from wifu._native import meant
 from wifu.cells import Axis, Cell, Label, all_cells, digest, leaves
-from wifu.errors import PlanError, nearest
+from wifu.errors import LabError, PlanError, nearest
 from wifu.metrics import Measure, of_datagrams
 from wifu.overrides import KEYS, apply_override
 from wifu.runner import check_mesh
@@ -300,9 +301,13 @@ def _beyond(plan: Plan) -> str:
     for cell in plan.cells:
         stop = cell.scenario.get("stop")
         last = stop.get("time") if isinstance(stop, dict) else None
-        if last is not None and seconds(last) < plan.measure.end:
+        try:
+            latest = math.inf if last is None else seconds(last)
+        except LabError:
+            continue  # the scenario's own check says so, with its line
+        if latest < plan.measure.end:
             return (
-                f"the window ends at {plan.measure.end:g} s, and runs at {seconds(last):g} s at "
+                f"the window ends at {plan.measure.end:g} s, and runs at {latest:g} s at "
                 "the latest (scenario.stop.time): take a window inside"
             )
     return ""

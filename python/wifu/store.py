@@ -114,8 +114,7 @@ class Store:
             manifest: dict[str, Any] = json.loads(self.manifest_path.read_text())
         except OSError:
             raise LabError(
-                f"{self.folder} holds no results: no run.json; `wifu-lab list results` lists those "
-                "in out/lab"
+                f"{self.folder} holds no results: no run.json; {_results_like(self.folder)}"
             ) from None
         except ValueError as e:
             line = getattr(e, "lineno", None)
@@ -250,6 +249,14 @@ def _table(rows: list[dict[str, Any]], plan: Plan) -> pd.DataFrame:
         if axis.name in frame and not all(isinstance(v.label, int | float) for v in axis.levels):
             frame[axis.name] = frame[axis.name].astype(str)
     return frame
+
+
+def _results_like(folder: Path) -> str:
+    """Where results of this name are, if they are not where they were looked for."""
+    usual = Path("out/lab") / folder.name
+    if usual != folder and (usual / "run.json").exists():
+        return f"those of {folder.name} are in {usual}"
+    return "`wifu-lab list results` lists those in out/lab"
 
 
 def same(value: Any) -> str:

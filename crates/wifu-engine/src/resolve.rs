@@ -2,7 +2,7 @@
 //! what is set for the whole.
 
 use crate::composition::{Composition, Problem};
-use crate::descriptor::{Descriptor, Registry};
+use crate::descriptor::{Descriptor, Registry, Role};
 use crate::params::{ParamSpec, Value, assign, defaults};
 use wifu_wire::names::{self, unknown};
 
@@ -89,7 +89,9 @@ pub(crate) fn resolve_params(
         let what = match owners(&specs, key)[..] {
             [] => {
                 let names = specs.iter().flat_map(|(_, s)| s.iter().map(|p| p.name));
-                unknown("parameter", bare(key), names)
+                // A part may be named by its role at the same place.
+                let roles = Role::ALL.into_iter().map(Role::key);
+                unknown("parameter", bare(key), names.chain(roles))
             }
             [i] => {
                 problems.extend(set(i, key, text).err());

@@ -16,7 +16,7 @@ use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::{AppKind, FlowSpec, Scenario};
 use wifu_sim::traffic;
-use wifu_sim::why::{self, Ears};
+use wifu_sim::why;
 use wifu_sim::{Rng, Span};
 
 /// Simulated time between two looks at the clock.
@@ -266,9 +266,8 @@ fn simulated(scenario: &Scenario, registry: &Registry) -> PyResult<RunResult> {
     }
     let why = scenario.record.frames.then(|| {
         let plan = simulation.plan();
-        let changes = !scenario.mobility.is_empty() || !scenario.event.is_empty();
         let names: Vec<&str> = plan.nodes.iter().map(|n| n.name.as_str()).collect();
-        why::told(&causes, &Ears::new(plan, changes), &names)
+        why::told(&causes, &names)
     });
     Ok(RunResult {
         outcome: simulation.outcome(),

@@ -155,6 +155,12 @@ impl Row {
         self.links.binary_search_by_key(&to, |l| l.to).ok()
     }
 
+    /// The mean power that reaches a station; of a cut link that is none.
+    pub fn mean(&self, to: u16) -> Option<Power> {
+        let path = &self.paths[self.find(to)?];
+        Some(Power::received(path.mean_dbm))
+    }
+
     /// The account of a link, if there is one at this place.
     pub fn account(&mut self, at: usize) -> Option<&mut LinkCounters> {
         self.paths.get_mut(at).map(|path| &mut path.counters)

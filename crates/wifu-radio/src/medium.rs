@@ -454,15 +454,24 @@ impl Medium {
         if signal.to == NOBODY || fate.miss == Why::None {
             return;
         }
+        let other = fate.miss_other;
+        let third = ![NOBODY, signal.to].contains(&other);
+        let unsensed = third && !self.senses(signal.from, other);
         run.record(Record {
             why: fate.miss,
-            other: fate.miss_other,
+            other,
             mode: signal.mode.0,
             bytes: signal.bytes as u16,
             kind: signal.kind,
-            flags: u8::from(signal.retry),
+            flags: u8::from(signal.retry) | (u8::from(unsensed) * Record::UNSENSED),
             ..run.entry(What::Lost, signal.frame, signal.to, signal.from)
         });
+    }
+
+    /// Whether a station senses another's transmissions, by the mean power as it is now.
+    fn senses(&self, at: u16, other: u16) -> bool {
+        let power = self.rows[usize::from(other)].mean(at);
+        power.is_some_and(|power| self.transceivers[usize::from(at)].senses(power))
     }
 }
 
@@ -666,7 +675,8 @@ mod tests {
         };
         assert_eq!((lost.node, lost.peer, lost.other), (1, 0, 2));
         assert_eq!((lost.why, lost.time), (Why::Captured, first_end));
-        assert_eq!((lost.mode, lost.bytes, lost.flags), (mode, 100, 0));
+        let unsensed = Record::UNSENSED;
+        assert_eq!((lost.mode, lost.bytes, lost.flags), (mode, 100, unsensed));
         run.now = second_end;
         end(&mut m, &mut run, strong);
         let [received] = of(&run, What::Received)[..] else {
@@ -693,6 +703,32 @@ mod tests {
         end(&mut m, &mut run, second);
         assert_eq!(losses(&run), [(0, Why::Collision, 2), (2, Why::Locked, 0)]);
         assert!(of(&run, What::Captured).is_empty() && of(&run, What::Received).is_empty());
+    }
+
+    #[test]
+    fn records_say_whether_the_sender_sensed_the_other_when_it_happened() {
+        let senses = RadioConfig::default().senses_dbm();
+        let changes: [(fn(&mut Medium, f64), bool); 4] = [
+            (|_, _| {}, true),
+            (|m, dbm| m.set_gain(2, 0, dbm), false),
+            (|m, dbm| m.set_gain(2, 0, dbm - 0.1), true),
+            (|m, _| m.cut(2, 0), true),
+        ];
+        for (change, unsensed) in changes {
+            let (mut m, mut run) = medium(8.0, 7.0);
+            run.tracing = true;
+            let (first, first_end, _) = begin(&mut m, &mut run, 0);
+            run.now = Time(30_000);
+            begin(&mut m, &mut run, 2);
+            // Where they are by now is what counts.
+            change(&mut m, senses);
+            run.now = first_end;
+            end(&mut m, &mut run, first);
+            let [lost] = of(&run, What::Lost)[..] else {
+                panic!("it is lost once");
+            };
+            assert_eq!((lost.peer, lost.other, lost.unsensed()), (0, 2, unsensed));
+        }
     }
 
     /// Peer, reason and third station of what was lost.

@@ -163,7 +163,7 @@ pub struct Record {
     pub other: u16,
     /// See [`FrameKind`].
     pub kind: FrameKind,
-    /// Bit 0: a repetition.
+    /// Bit 0: a repetition. Bit 1: see [`Record::UNSENSED`].
     pub flags: u8,
     /// Depends on `what`.
     pub value: u32,
@@ -173,6 +173,15 @@ pub struct Record {
 pub const SIZE: usize = 32;
 
 impl Record {
+    /// Of `flags`, where a frame was lost to a third station: its sender did not sense `other` at
+    /// this time, by the mean power that reaches it from there.
+    pub const UNSENSED: u8 = 2;
+
+    /// Whether the sender of a lost frame did not sense `other`.
+    pub fn unsensed(&self) -> bool {
+        self.flags & Record::UNSENSED != 0
+    }
+
     /// As octets.
     pub fn encode(&self) -> [u8; SIZE] {
         let mut b = [0; SIZE];

@@ -107,6 +107,11 @@ impl Transceiver {
         power.float() >= self.lock_ratio * (self.noise + self.total - power).float()
     }
 
+    /// Whether a transmission of this power makes the medium busy, be it followed or not.
+    pub fn senses(&self, power: Power) -> bool {
+        power >= self.detect.min(self.energy)
+    }
+
     /// The least power that stands out with nothing beside it.
     pub fn least(&self) -> f64 {
         self.lock_ratio * self.noise.float()

@@ -23,6 +23,9 @@ pub struct Link {
     pub drowned: BTreeMap<u16, u64>,
     /// The receiver was listening to this other node.
     pub locked: BTreeMap<u16, u64>,
+    /// Of `collisions`, `drowned` and `locked`, those by stations that the sender did not sense
+    /// when it happened.
+    pub hidden: BTreeMap<u16, u64>,
     /// The receiver was transmitting.
     pub transmitting: u64,
     /// The RTS did not arrive, for whatever reason.
@@ -47,7 +50,7 @@ pub struct Link {
     pub refused: u64,
     stage: Stage,
     /// What its last control frame was lost to.
-    fate: Option<(Why, u16)>,
+    fate: Option<Record>,
 }
 
 /// What control frames were lost to.
@@ -55,6 +58,8 @@ pub struct Link {
 pub struct Fates {
     /// Stations that were on the air, by the strongest.
     pub stations: BTreeMap<u16, u64>,
+    /// Of `stations`, those that the frame's sender did not sense when it happened.
+    pub hidden: BTreeMap<u16, u64>,
     /// The receiver was transmitting.
     pub transmitting: u64,
     /// Nobody else was on the air.
@@ -64,14 +69,20 @@ pub struct Fates {
 }
 
 impl Fates {
-    fn add(&mut self, fate: Option<(Why, u16)>) {
-        match fate {
+    fn add(&mut self, fate: Option<Record>) {
+        let Some(fate) = fate else { return };
+        match (fate.why, fate.other) {
             // What met a cut is no frame's.
-            None | Some((Why::None | Why::Cut, _)) => {}
-            Some((Why::Transmitting, _)) => self.transmitting += 1,
-            Some((Why::Interference, _)) => self.interference += 1,
-            Some((Why::Noise, _) | (_, NOBODY)) => self.noise += 1,
-            Some((_, other)) => *self.stations.entry(other).or_default() += 1,
+            (Why::None | Why::Cut, _) => {}
+            (Why::Transmitting, _) => self.transmitting += 1,
+            (Why::Interference, _) => self.interference += 1,
+            (Why::Noise, _) | (_, NOBODY) => self.noise += 1,
+            (_, other) => {
+                *self.stations.entry(other).or_default() += 1;
+                if fate.unsensed() {
+                    *self.hidden.entry(other).or_default() += 1;
+                }
+            }
         }
     }
 
@@ -148,9 +159,9 @@ impl Causes {
             }
             (What::Failed, _) => self.link(r.node, r.peer).fail(),
             (What::Lost, FrameKind::Data) => self.lost(r),
-            (What::Lost, FrameKind::Rts) => self.link(r.peer, r.node).fate = Some((r.why, r.other)),
+            (What::Lost, FrameKind::Rts) => self.link(r.peer, r.node).fate = Some(*r),
             (What::Lost, FrameKind::Cts | FrameKind::Ack) => {
-                self.link(r.node, r.peer).fate = Some((r.why, r.other));
+                self.link(r.node, r.peer).fate = Some(*r);
             }
             // What the receiver does about an attempt.
             (What::Received, FrameKind::Rts) => self.reach(r, Stage::RtsHeard),
@@ -175,6 +186,9 @@ impl Causes {
     fn lost(&mut self, r: &Record) {
         let other = r.other;
         let link = self.link(r.peer, r.node);
+        if r.unsensed() {
+            *link.hidden.entry(other).or_default() += 1;
+        }
         match r.why {
             Why::Collision | Why::Captured => *link.collisions.entry(other).or_default() += 1,
             Why::Noise => link.noise += 1,
@@ -200,7 +214,7 @@ impl Link {
         self.failed += 1;
         let fate = self.fate.take();
         let stage = std::mem::take(&mut self.stage);
-        if let Some((Why::Cut, _)) = fate {
+        if fate.is_some_and(|fate| fate.why == Why::Cut) {
             self.cut += 1;
             return;
         }

@@ -128,8 +128,8 @@ pub struct FlowOutcome {
     /// and of datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<u64>,
-    /// Seconds from the last segment sent before each of them to the timeout, all together; absent
-    /// where they are.
+    /// Seconds from the last segment sent before each of them to the timeout, all together, and of
+    /// the wait that was under way at the end, if another went before it; absent where they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
     /// Recoveries that did not wait for a timeout; absent if no part takes losses from what

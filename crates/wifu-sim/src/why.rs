@@ -3,48 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value as Json, json};
-use wifu_radio::plan::Plan;
-
 use crate::causes::{Causes, Fates, Link};
+use serde_json::{Value as Json, json};
 
 /// Hidden pairs that are named.
 const NAMED: usize = 3;
 
 /// Below this share of failed attempts there is nothing to explain.
 const LEAST: f64 = 0.005;
-
-/// Who senses whom, by mean power; by default nobody can say.
-#[derive(Default)]
-pub struct Ears {
-    /// `sensed[at]`: whose transmissions make the medium busy there; empty if nobody can say.
-    sensed: Vec<Vec<u16>>,
-}
-
-impl Ears {
-    /// By the mean powers that a run begins with; `moves`: they don't stay so, nothing is known.
-    pub fn new(plan: &Plan, moves: bool) -> Ears {
-        if moves {
-            return Ears { sensed: Vec::new() };
-        }
-        let mut sensed = vec![Vec::new(); plan.nodes.len()];
-        for (from, gains) in plan.gains.iter().enumerate() {
-            for gain in gains {
-                let at = usize::from(gain.to);
-                if gain.mean_dbm >= plan.nodes[at].radio.senses_dbm() {
-                    sensed[at].push(from as u16);
-                }
-            }
-        }
-        Ears { sensed }
-    }
-
-    /// Whether `at` does not sense `other`.
-    fn hidden(&self, at: u16, other: u16) -> bool {
-        let known = self.sensed.get(usize::from(at));
-        known.is_some_and(|s| !s.contains(&other))
-    }
-}
 
 /// Attempts that failed, of all links.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -85,17 +51,12 @@ struct Lost {
 const CONTROL: [&str; 3] = ["rts", "cts", "ack"];
 
 impl Lost {
-    fn add(&mut self, from: u16, to: u16, fates: &Fates, ears: &Ears) {
-        self.together += fates.transmitting;
+    fn add(&mut self, from: u16, to: u16, fates: &Fates) {
         self.noise += fates.noise;
         self.interference += fates.interference;
-        for (other, n) in &fates.stations {
-            if ears.hidden(from, *other) {
-                *self.hidden.entry((from, to, *other)).or_default() += n;
-            } else {
-                self.together += n;
-            }
-        }
+        let all: u64 = fates.stations.values().sum();
+        let hidden = add_hidden(&mut self.hidden, (from, to), &fates.hidden);
+        self.together += fates.transmitting + all - hidden;
     }
 
     /// Keys for programs, how many, and words.
@@ -146,40 +107,34 @@ impl Lost {
 
 impl Losses {
     /// Of all links.
-    pub fn of(causes: &Causes, ears: &Ears) -> Losses {
+    pub fn of(causes: &Causes) -> Losses {
         let mut all = Losses::default();
         for ((from, to), link) in &causes.links {
-            all.add(*from, *to, link, ears);
+            all.add(*from, *to, link);
         }
         all
     }
 
-    fn add(&mut self, from: u16, to: u16, link: &Link, ears: &Ears) {
+    fn add(&mut self, from: u16, to: u16, link: &Link) {
         self.attempts += link.attempts;
         self.failed += link.failed;
         self.noise += link.noise + link.weak;
         self.interference += link.interference;
         self.cut += link.cut;
-        self.together += link.transmitting;
         self.rts_lost += link.rts_lost;
         self.rts_unanswered += link.rts_unanswered;
         self.cts_lost += link.cts_lost;
         self.ack_unsent += link.ack_unsent;
         self.ack_lost += link.ack_lost;
         let [rts, cts, ack] = &mut self.control;
-        rts.add(from, to, &link.rts, ears);
+        rts.add(from, to, &link.rts);
         // The receiver of the data answers.
-        cts.add(to, from, &link.cts, ears);
-        ack.add(to, from, &link.ack, ears);
-        for map in [&link.collisions, &link.locked, &link.drowned] {
-            for (other, n) in map {
-                if ears.hidden(from, *other) {
-                    *self.hidden.entry((from, to, *other)).or_default() += n;
-                } else {
-                    self.together += n;
-                }
-            }
-        }
+        cts.add(to, from, &link.cts);
+        ack.add(to, from, &link.ack);
+        let by = [&link.collisions, &link.locked, &link.drowned];
+        let all: u64 = by.iter().flat_map(|map| map.values()).sum();
+        let hidden = add_hidden(&mut self.hidden, (from, to), &link.hidden);
+        self.together += link.transmitting + all - hidden;
     }
 
     /// The causes: a key for programs, how many attempts, and words.
@@ -292,6 +247,18 @@ impl Losses {
     }
 }
 
+/// Adds what was lost between two stations to others that the sender did not sense: how many.
+fn add_hidden(
+    all: &mut BTreeMap<(u16, u16, u16), u64>,
+    (from, to): (u16, u16),
+    by: &BTreeMap<u16, u64>,
+) -> u64 {
+    for (other, n) in by {
+        *all.entry((from, to, *other)).or_default() += n;
+    }
+    by.values().sum()
+}
+
 /// Who was hidden from whom most often.
 fn pairs(hidden: &BTreeMap<(u16, u16, u16), u64>, name: &dyn Fn(u16) -> String) -> String {
     let mut pairs: Vec<_> = hidden.iter().collect();
@@ -314,18 +281,18 @@ fn pairs(hidden: &BTreeMap<(u16, u16, u16), u64>, name: &dyn Fn(u16) -> String) 
 /// What a run's trace of frames says of why attempts failed, as data: of all links together as
 /// [`Losses::to_json`], and each of the `links` with its own counts. `names`: of the nodes, by
 /// their numbers.
-pub fn told(causes: &Causes, ears: &Ears, names: &[&str]) -> Json {
+pub fn told(causes: &Causes, names: &[&str]) -> Json {
     let name = |n: u16| {
         let known = names.get(usize::from(n));
         known.map_or_else(|| n.to_string(), |k| (*k).to_string())
     };
     let link = |((from, to), link): (&(u16, u16), &Link)| {
         let mut own = Losses::default();
-        own.add(*from, *to, link, ears);
+        own.add(*from, *to, link);
         json!({"from": name(*from), "to": name(*to), "attempts": own.attempts,
             "failed": own.failed, "causes": own.counts(), "lost_to": own.lost_to()})
     };
-    let mut all = Losses::of(causes, ears).to_json(&name);
+    let mut all = Losses::of(causes).to_json(&name);
     all["links"] = causes.links.iter().map(link).collect();
     all
 }
@@ -344,24 +311,17 @@ pub fn percent(share: f64) -> String {
 mod tests {
     use super::*;
 
-    /// A chain in which everybody senses the next two.
-    fn chain(nodes: u16) -> Ears {
-        let near = |a: u16| (0..nodes).filter(|b| a.abs_diff(*b) <= 2).collect();
-        Ears {
-            sensed: (0..nodes).map(near).collect(),
-        }
-    }
-
     #[test]
-    fn what_the_sender_does_not_sense_is_hidden_and_the_rest_began_together() {
+    fn what_the_sender_did_not_sense_is_hidden_and_the_rest_began_together() {
         let mut causes = Causes::default();
         let link = causes.links.entry((0, 1)).or_default();
         (link.attempts, link.failed) = (1000, 100);
         link.collisions.extend([(3, 40), (2, 10)]);
         link.locked.insert(3, 20);
+        link.hidden.insert(3, 60);
         (link.noise, link.transmitting, link.ack_lost) = (15, 5, 10);
         let name = |n: u16| format!("n{}", n + 1);
-        let words = Losses::of(&causes, &chain(5)).words(&name);
+        let words = Losses::of(&causes).words(&name);
         assert_eq!(
             words.as_deref(),
             Some(
@@ -371,8 +331,6 @@ mod tests {
                  lost"
             )
         );
-        let moving = Losses::of(&causes, &Ears { sensed: Vec::new() });
-        assert!(moving.hidden.is_empty(), "nobody knows who senses whom");
     }
 
     #[test]
@@ -382,8 +340,8 @@ mod tests {
         (link.attempts, link.failed) = (100, 90);
         (link.rts_lost, link.cts_lost, link.ack_lost) = (80, 4, 2);
         (link.rts_unanswered, link.ack_unsent) = (2, 1);
-        link.collisions.insert(3, 1);
-        let told = told(&causes, &chain(5), &["a", "b", "c", "d", "e"]);
+        (link.collisions, link.hidden) = ([(3, 1)].into(), [(3, 1)].into());
+        let told = told(&causes, &["a", "b", "c", "d", "e"]);
         assert_eq!(
             told["causes"],
             json!({"hidden": 1, "together": 0, "noise": 0, "interference": 0, "rts_lost": 80,
@@ -411,17 +369,18 @@ mod tests {
     }
 
     #[test]
-    fn what_control_frames_were_lost_to_is_told_by_the_ears_of_their_sender() {
+    fn what_control_frames_were_lost_to_is_told_apart() {
         let mut causes = Causes::default();
         let link = causes.links.entry((0, 1)).or_default();
         (link.attempts, link.failed) = (100, 50);
         (link.rts_lost, link.cts_lost, link.ack_lost) = (36, 4, 10);
         // Station 3 is hidden from 0, whose the RTS is, and not from 1, which answers.
         link.rts.stations.extend([(3, 20), (2, 5)]);
+        link.rts.hidden.insert(3, 20);
         (link.rts.transmitting, link.rts.noise, link.rts.interference) = (1, 3, 2);
-        link.cts.stations.insert(4, 4);
+        (link.cts.stations, link.cts.hidden) = ([(4, 4)].into(), [(4, 4)].into());
         link.ack.stations.insert(3, 10);
-        let told = told(&causes, &chain(5), &["a", "b", "c", "d", "e"]);
+        let told = told(&causes, &["a", "b", "c", "d", "e"]);
         assert_eq!(
             told["lost_to"],
             json!({
@@ -455,7 +414,7 @@ mod tests {
         let mut causes = Causes::default();
         let link = causes.links.entry((0, 1)).or_default();
         (link.attempts, link.failed, link.noise) = (10_000, 30, 30);
-        let all = Losses::of(&causes, &chain(2));
+        let all = Losses::of(&causes);
         assert_eq!(all.words(&|n| n.to_string()), None);
         assert_eq!(Losses::default().words(&|n| n.to_string()), None, "wires");
     }

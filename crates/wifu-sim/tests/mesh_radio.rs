@@ -11,7 +11,7 @@ use wifu_sim::causes::Causes;
 use wifu_sim::mesh::{Seen, Simulation, Tap};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::Scenario;
-use wifu_sim::why::{self, Ears};
+use wifu_sim::why;
 use wifu_wire::Rng;
 use wifu_wire::pcapng::Direction;
 
@@ -817,6 +817,15 @@ fn sources_that_could_do_nothing_are_refused() {
     );
 }
 
+/// Of a run with `[record] frames`.
+fn causes(watched: &mut Simulation) -> Causes {
+    let mut causes = Causes::default();
+    for record in watched.take_frames() {
+        causes.add(&record);
+    }
+    causes
+}
+
 /// A chain in which neighbours alone hear each other: n1 is hidden from n3.
 const HIDDEN: &str = "[topology]\nwords = \"linear,4,snr=30\"\n\
      [[topology.link]]\nfrom = \"n1\"\nto = \"n3\"\noff = true\n\
@@ -840,10 +849,7 @@ fn an_rts_that_is_lost_says_to_whom() {
     let outcome = watched.outcome();
     let hash = run(&text(false)).trace_hash;
     assert_eq!(outcome.trace_hash, hash, "who looks changes nothing");
-    let mut causes = Causes::default();
-    for record in watched.take_frames() {
-        causes.add(&record);
-    }
+    let causes = causes(&mut watched);
     let link = &causes.links[&(0, 1)];
     assert!(link.rts_lost > 50, "{link:?}");
     assert_eq!(link.rts.known(), link.rts_lost, "each has a cause");
@@ -853,8 +859,7 @@ fn an_rts_that_is_lost_says_to_whom() {
     let by: Vec<u16> = link.rts.stations.keys().copied().collect();
     assert_eq!(by, [2]);
     assert!(link.rts.stations[&2] * 10 > link.rts_lost * 9, "{link:?}");
-    let ears = Ears::new(watched.plan(), false);
-    let told = why::told(&causes, &ears, &["n1", "n2", "n3", "n4"]);
+    let told = why::told(&causes, &["n1", "n2", "n3", "n4"]);
     let hidden = told["hidden"].as_array().expect("a list");
     let pair = hidden.iter().find(|row| row["frame"] == "rts");
     let pair = pair.expect("n1 and n3 do not hear each other");
@@ -888,11 +893,8 @@ fn attempts_over_a_link_that_an_event_cut_are_called_cut() {
         let outcome = watched.outcome();
         let hash = run(&text(false)).trace_hash;
         assert_eq!(outcome.trace_hash, hash, "who looks changes nothing");
-        let mut causes = Causes::default();
-        for record in watched.take_frames() {
-            causes.add(&record);
-        }
-        let told = why::told(&causes, &Ears::new(watched.plan(), false), &["n1", "n2"]);
+        let causes = causes(&mut watched);
+        let told = why::told(&causes, &["n1", "n2"]);
         // At 30 dB nothing else fails.
         let failed = told["failed"].as_u64().unwrap_or_default();
         assert!(failed > 300, "{told}");
@@ -922,4 +924,58 @@ fn attempts_over_a_link_that_an_event_cut_are_called_cut() {
             (data, Some(0))
         );
     }
+}
+
+#[test]
+fn who_walks_is_hidden_only_while_it_is() {
+    // n1 and n3 send to n2 between them; at 20 m from it they sense each other, at 40 m they do not.
+    let node = |n: &str, x: f64| {
+        format!("[[topology.node]]\nname = \"{n}\"\nposition = [{x:?}, 0.0, 0.0]\n")
+    };
+    let udp = "protocol = \"udp\"\nrate = \"5Mb/s\"\nsize = 1000\ntime = \"8s\"";
+    let told = |near: f64, far: f64| {
+        let [n1, n2, n3] = [node("n1", -near), node("n2", 0.0), node("n3", near)];
+        let rows = format!(
+            "[[0.0,\"n1\",-{near:?},0.0],[0.0,\"n3\",{near:?},0.0],\
+             [0.1,\"n1\",-{far:?},0.0],[0.1,\"n3\",{far:?},0.0]]"
+        );
+        let text = format!(
+            "{n1}{n2}{n3}[topology.propagation]\nexponent = 3.5\n[topology.radio]\nrate = \"6Mb/s\"\n\
+             [routing]\nkind = \"static\"\nroutes = [{{from=\"n1\",to=\"n2\",via=\"n2\"}},\
+             {{from=\"n3\",to=\"n2\",via=\"n2\"}}]\n[[mobility]]\nkind = \"trace\"\nrows = {rows}\n\
+             {}{}[record]\nframes = true\n[stop]\ntime = \"8s\"\n",
+            flow("n1", "n2", udp),
+            flow("n3", "n2", udp)
+        );
+        let mut watched = simulation(&text);
+        watched.run();
+        let told = why::told(&causes(&mut watched), &["n1", "n2", "n3"]);
+        let count = |key: &str| told["causes"][key].as_u64().unwrap_or_default();
+        (count("hidden"), count("together"))
+    };
+    let (hidden, together) = told(20.0, 40.0);
+    assert!(hidden > 20 * together, "apart: {hidden} {together}");
+    let (hidden, together) = told(40.0, 20.0);
+    assert!(
+        together > 5 * hidden && hidden > 0,
+        "near: {hidden} {together}"
+    );
+}
+
+#[test]
+fn what_a_sender_waits_for_when_a_run_ends_is_counted() {
+    // All of the last 12 s but the first round trip are waits for timeouts, the last of which
+    // would have ended at 16.6 s.
+    let text = format!(
+        "[topology]\nwords = \"linear,2,snr=30\"\n{}[[event]]\nat = \"2s\"\ncut = [\"n1\", \"n2\"]\n\
+         [stop]\ntime = \"14s\"\n",
+        flow("n1", "n2", "protocol = \"tcp-newreno\"")
+    );
+    let outcome = run(&text);
+    let flow = &outcome.flows[0];
+    let waited = flow.timeout_s.expect("it has a timer");
+    assert!((11.5..12.01).contains(&waited), "{waited}");
+    let (held, opened) = (flow.limited_s.values().sum::<f64>(), flow.connected_s);
+    let open = 14.0 - opened.expect("it connected");
+    assert!((held - open).abs() < 0.01, "{held} of {open}");
 }

@@ -142,6 +142,8 @@ impl Conn {
             }
             Signal::Ended(fault) => {
                 self.news.ended = Some(*fault);
+                self.limits = self.limits_until(now);
+                self.counters.timeout_wait = self.timeout_wait_until(now);
                 self.over = true;
                 self.core.outbox.timers = Timers::new();
                 self.core.wake = Time::NEVER;

@@ -180,7 +180,7 @@ pub struct Counters {
     /// ones, or SACK.
     pub fast_retransmits: u64,
     /// From the last segment before each retransmission timeout to the first one after it, all
-    /// together.
+    /// together, and the last wait of a connection that ended in it.
     pub timeout_wait: Span,
 }
 
@@ -296,6 +296,30 @@ impl Conn {
     /// How long each limit was binding since the connection opened, by [`Limit::index`].
     pub fn limits(&self) -> [Span; Limit::COUNT] {
         self.limits
+    }
+
+    /// [`Conn::limits`] with the time that the present one has been binding until `now`.
+    pub fn limits_until(&self, now: Time) -> [Span; Limit::COUNT] {
+        let mut limits = self.limits;
+        if self.opened_at.is_some() && !self.over {
+            let present = &mut limits[self.core.board.app.limited.index()];
+            *present = *present + (now - self.limit_since);
+        }
+        limits
+    }
+
+    /// [`Counters::timeout_wait`] with the wait that is under way at `now`: since the last segment,
+    /// if that was sent for a timeout and nothing has been acknowledged since. Whether a first
+    /// wait ends with a timeout nobody knows yet.
+    pub fn timeout_wait_until(&self, now: Time) -> Span {
+        let tx = &self.core.board.tx;
+        let waits = self.opened_at.is_some() && !self.over && tx.backoff > 0 && tx.flight() > 0;
+        let pending = if waits {
+            now - self.tally.last_sent()
+        } else {
+            Span::ZERO
+        };
+        self.counters.timeout_wait + pending
     }
 
     /// The segment that the latest [`Conn::poll_transmit`] gave.

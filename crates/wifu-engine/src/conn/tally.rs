@@ -38,6 +38,11 @@ impl Tally {
         }
     }
 
+    /// When the last segment left.
+    pub(super) fn last_sent(&self) -> Time {
+        self.last_out.0
+    }
+
     /// Parts have done what they do: if one of them timed a round trip, it counts.
     #[inline]
     pub(super) fn look(&mut self, rtt: &RttFacts) {

@@ -67,6 +67,16 @@ pub struct ConnInfo {
 }
 
 impl ConnInfo {
+    /// As [`ConnInfo::of`], and what is under way at `now` counts.
+    pub(crate) fn until(conn: &Conn, now: Time) -> ConnInfo {
+        let info = ConnInfo::of(conn);
+        ConnInfo {
+            limits: conn.limits_until(now),
+            timeout_wait: info.timeout_wait.map(|_| conn.timeout_wait_until(now)),
+            ..info
+        }
+    }
+
     pub(crate) fn of(conn: &Conn) -> ConnInfo {
         let (b, blueprint) = (conn.board(), conn.blueprint());
         let (windowed, timed) = (blueprint.writes(Facts::WIN), blueprint.times_out());

@@ -126,6 +126,13 @@ impl Endpoint {
         self.conn(id).map(ConnInfo::of)
     }
 
+    /// As [`Endpoint::info`], and what is under way at `now` counts in what it tells of durations:
+    /// the limit that binds ([`Conn::limits_until`]) and the wait for a timeout
+    /// ([`Conn::timeout_wait_until`]).
+    pub fn info_until(&self, id: ConnId, now: Time) -> Option<ConnInfo> {
+        self.conn(id).map(|conn| ConnInfo::until(conn, now))
+    }
+
     /// Segments that came, of whatever connection, over nodes that do not serve their composition,
     /// or that tell of such nodes on the way back, by protocol number.
     pub fn unserved(&self) -> &BTreeMap<u8, u64> {

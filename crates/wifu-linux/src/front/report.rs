@@ -111,7 +111,7 @@ pub(super) fn all(listeners: &Listeners, apps: &Apps, uid: u32, cx: &Context<'_>
         }));
     }
     for id in cx.endpoint.conns() {
-        let Some(info) = cx.endpoint.info(id) else {
+        let Some(info) = cx.endpoint.info_until(id, cx.now) else {
             continue;
         };
         let mut v = json(&info, cx.now);
@@ -184,8 +184,8 @@ const ROUND_TRIPS: usize = 1_200;
 
 /// What a connection has counted that `TCP_INFO` has no room for, by the simulator's names; null
 /// what its protocol does not have.
-pub(super) fn counted(id: ConnId, endpoint: &Endpoint) -> Option<String> {
-    let (i, conn) = (endpoint.info(id)?, endpoint.conn(id)?);
+pub(super) fn counted(id: ConnId, endpoint: &Endpoint, now: Time) -> Option<String> {
+    let (i, conn) = (endpoint.info_until(id, now)?, endpoint.conn(id)?);
     let limits = Limit::NAMES.iter().zip(i.limits);
     let limited: serde_json::Map<String, Value> = limits
         .filter(|(_, s)| *s > Span::ZERO)

@@ -364,7 +364,7 @@ impl Front {
         }
         if name == COUNTED {
             let conn = self.apps.by_cookie((cookie, uid)).map(|s| s.conn);
-            let told = conn.and_then(|id| report::counted(id, cx.endpoint));
+            let told = conn.and_then(|id| report::counted(id, cx.endpoint, cx.now));
             return told.map_or_else(|| Reply::errno(libc::ENOENT), Reply::value);
         }
         let spec = match self.apps.by_cookie((cookie, uid)) {

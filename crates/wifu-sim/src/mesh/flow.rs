@@ -67,7 +67,7 @@ impl Totals {
         self.retransmissions += u64::from(info.retransmits);
         self.timeouts += u64::from(info.timeouts.unwrap_or(0));
         self.fast_retransmits += info.counters.fast_retransmits;
-        self.timeout_wait = self.timeout_wait + info.counters.timeout_wait;
+        self.timeout_wait = self.timeout_wait + info.timeout_wait.unwrap_or(Span::ZERO);
         if let Some(conn) = conn {
             self.round_trips.merge(conn.round_trips());
         }

@@ -145,7 +145,7 @@ fn flow_outcome(
 ) -> FlowOutcome {
     let flow = &flows.all[index];
     let account = &flow.account;
-    let totals = totals(flow, nodes);
+    let totals = totals(now, flow, nodes);
     let start = account.start.unwrap_or(now);
     let until = match (account.finished, account.last) {
         (true, Some(last)) => last,
@@ -207,12 +207,12 @@ fn arrived(flow: &Flow) -> bool {
 }
 
 /// The numbers of all its connections, the present one included.
-fn totals(flow: &Flow, nodes: &Nodes) -> Totals {
+fn totals(now: Time, flow: &Flow, nodes: &Nodes) -> Totals {
     let mut totals = flow.account.totals.clone();
     for (end, of) in flow.ends.iter().enumerate() {
         let Some(id) = of.conn else { continue };
         let endpoint = nodes.endpoint_of(flow.node(end));
-        if let Some(info) = endpoint.info(id) {
+        if let Some(info) = endpoint.info_until(id, now) {
             totals.add(end, end == flow.counted_end(), &info, endpoint.conn(id));
         }
     }

@@ -23,6 +23,9 @@ use super::scenario::HostKeys;
 use super::{Args, COMMANDS, Test};
 use crate::perf;
 
+/// What a terminal is asked with.
+const PROMPT: &str = "wifu> ";
+
 /// What the prompt knows besides programs on hosts and the orders of a running emulation.
 const NAMES: [&str; 12] = [
     "pingall", "iperf", "dump", "net", "map", "xterm", "kill", "serve", "sh", "source", "help",
@@ -200,7 +203,7 @@ impl Session {
         let terminal = io::stdin().is_terminal();
         while self.ended.is_none() && self.emulation.is_running() {
             if terminal {
-                print!("wifu> ");
+                print!("{PROMPT}");
                 io::stdout().flush()?;
             }
             let Some(line) = self.next_line()? else {
@@ -227,8 +230,10 @@ impl Session {
         true
     }
 
-    /// The next line of standard input; none at its end, or when a signal came.
+    /// The next line of standard input; none at its end, or when a signal came. Who types Ctrl-C
+    /// where no command runs is told how to end, and ends by another one.
     fn next_line(&mut self) -> anyhow::Result<Option<String>> {
+        let mut told = false;
         loop {
             if let Some(line) = self.input.lines.pop_front() {
                 return Ok(Some(line));
@@ -252,9 +257,16 @@ impl Session {
                 Err(e) => return Err(e).context("waiting for commands"),
             }
             let readable = !wanted[0].revents().is_empty();
-            if let Some(number) = self.signals.take() {
-                self.ended = Some(number);
-                return Ok(None);
+            if self.interrupted() {
+                if self.ended.is_some() || told {
+                    self.ended.get_or_insert(programs::SIGINT);
+                    return Ok(None);
+                }
+                told = true;
+                println!("\n(`exit`, Ctrl-D or another Ctrl-C ends the emulation)");
+                print!("{PROMPT}");
+                io::stdout().flush()?;
+                continue;
             }
             if !self.emulation.is_running() {
                 bail!("the radio's thread has ended");
@@ -338,7 +350,11 @@ impl Session {
         let hosts = self.emulation.hosts().iter().map(|h| &*h.name);
         let all: Vec<&str> = NAMES.into_iter().chain(names()).collect();
         let question = ending(word, hosts.chain(all.iter().map(|name| &**name)));
-        format!("no command or host is called `{word}`{question} `help` lists the commands")
+        let there = match self.ends() {
+            Ok((first, last)) => format!("; hosts are {first} to {last}"),
+            Err(_) => String::new(),
+        };
+        format!("no command or host is called `{word}`{question} `help` lists the commands{there}")
     }
 
     fn on_host(&mut self, name: &str, line: &str) -> anyhow::Result<()> {

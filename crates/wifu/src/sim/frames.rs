@@ -26,8 +26,9 @@ In the file nodes are numbered from 0 in the order of the topology, and 65535 is
 command prints n1 for number 0, as everything else does. The signal is in hundredths of a dBm. What
 `value` means depends on `what`: how many wait with the frame (queued), slots of back-off
 (deferred), airtime in ns (sent), ns since it was queued (acknowledged), the driver's delay sample
-in ns (reported). Bit 0 of `flags` is set on a repetition. `other` is a third station: with whom a
-frame collided, to whom the receiver listened. The numbers of the rest:
+in ns (reported). Bit 0 of `flags` is set on a repetition; bit 1 where a frame was lost and its
+sender did not sense `other` then. `other` is a third station: with whom a frame collided, to whom
+the receiver listened. The numbers of the rest:
 
 ";
 
@@ -120,8 +121,8 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-const HEADER: &str =
-    "time_s,frame,node,peer,what,kind,rate_mbps,tries,retry,why,other,bytes,signal_dbm,value";
+const HEADER: &str = "time_s,frame,node,peer,what,kind,rate_mbps,tries,retry,why,other,unsensed,\
+     bytes,signal_dbm,value";
 
 fn row(r: &Record) -> String {
     let other = |n: u16| match n {
@@ -149,7 +150,7 @@ fn row(r: &Record) -> String {
         why => word(why),
     };
     format!(
-        "{s}.{ns:09},{},{},{},{},{},{rate},{},{},{why},{},{bytes},{signal},{}",
+        "{s}.{ns:09},{},{},{},{},{},{rate},{},{},{why},{},{},{bytes},{signal},{}",
         r.frame,
         node(r.node),
         other(r.peer),
@@ -158,6 +159,7 @@ fn row(r: &Record) -> String {
         r.tries,
         r.flags & 1,
         other(r.other),
+        u8::from(r.unsensed()),
         r.value
     )
 }
@@ -238,12 +240,13 @@ mod tests {
         let lost = Record {
             why: Why::Collision,
             other: 5,
+            flags: 1 | Record::UNSENSED,
             ..record(What::Lost, FrameKind::Data, 1, 0)
         };
         let text = row(&lost);
         assert_eq!(
             text,
-            "1.500000000,3,n2,n1,lost,data,24,2,1,collision,n6,1536,,7"
+            "1.500000000,3,n2,n1,lost,data,24,2,1,collision,n6,1,1536,,7"
         );
         assert_eq!(text.split(',').count(), HEADER.split(',').count());
         let sent = row(&record(What::Sent, FrameKind::Data, 1, NOBODY));

@@ -18,7 +18,6 @@ use wifu_sim::mesh::{self, Simulation};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::{FlowSpec, RecordSpec, Scenario, Secs, StopSpec};
 use wifu_sim::stage::Stage;
-use wifu_sim::why::Ears;
 use wifu_wire::ipv4::TTL;
 
 use crate::catalog::note_unused;
@@ -276,25 +275,26 @@ struct Simulated<'a> {
 impl Simulated<'_> {
     fn print(&self, args: &Args, of: &Simulation, registry: &Registry) -> anyhow::Result<()> {
         let outcome = self.outcome;
-        let changes = !self.scenario.mobility.is_empty() || !self.scenario.event.is_empty();
-        let ears = Ears::new(of.plan(), changes);
         let spoken = outcome.flows.iter().map(|f| f.protocol.clone());
         let protocols: Vec<String> = spoken.collect();
         let there = protocols.iter().map(|p| of.plan().transport(p));
         let differences = alike::differences(&there.collect::<Vec<_>>(), registry);
         if args.json {
             let mut all = json::iperf(self.scenario, outcome, args.interval);
-            all["wifu"]["why"] = report::told(outcome, self.causes, &ears);
+            all["wifu"]["why"] = report::told(outcome, self.causes);
             all["wifu"]["differences"] = differences.iter().map(Difference::to_json).collect();
             println!("{}", serde_json::to_string_pretty(&all)?);
         } else {
             let wants = report::Wants {
                 nodes: args.nodes,
                 links: args.links,
+                walk: !self.scenario.mobility.is_empty(),
                 profiles: alike::profiles(&protocols, registry),
             };
-            let causes = (self.causes, &ears);
-            print!("{}", report::report(&self.title, outcome, causes, &wants));
+            print!(
+                "{}",
+                report::report(&self.title, outcome, self.causes, &wants)
+            );
         }
         let differences = differences.iter().map(Difference::words);
         for note in differences.chain(outcome.warnings.iter().cloned()) {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value as Json, json};
 use wifu_sim::causes::{Causes, Link};
 use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
-use wifu_sim::why::{Ears, Losses, percent};
+use wifu_sim::why::{Losses, percent};
 
 use super::handlers;
 use super::table::Table;
@@ -31,18 +31,15 @@ pub struct Wants {
     pub nodes: bool,
     /// A table of all links.
     pub links: bool,
+    /// Nodes walk: what is told of where they are and how well they hear is of the end.
+    pub walk: bool,
 }
 
 /// The whole report. `title` says what was simulated.
-pub fn report(
-    title: &str,
-    outcome: &Outcome,
-    (causes, ears): (&Causes, &Ears),
-    wants: &Wants,
-) -> String {
+pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) -> String {
     let mut text = format!("{title}\n\n{}", flows(outcome, &wants.profiles));
     let name = |n: u16| name(outcome, n);
-    if let Some(words) = Losses::of(causes, ears).words(&name) {
+    if let Some(words) = Losses::of(causes).words(&name) {
         let _ = writeln!(text, "\n{words}");
     }
     for flow in outcome.flows.iter().take(SHOWN) {
@@ -53,7 +50,7 @@ pub fn report(
         let _ = writeln!(text, "\n{more} more flows; --json has the hops of all");
     }
     if wants.nodes {
-        let _ = write!(text, "\n{}", nodes(outcome));
+        let _ = write!(text, "\n{}", nodes(outcome, wants.walk));
         let ran = [
             dropped(outcome),
             disciplines(outcome),
@@ -66,7 +63,7 @@ pub fn report(
         }
     }
     if wants.links {
-        let _ = write!(text, "\n{}", links(outcome, causes));
+        let _ = write!(text, "\n{}", links(outcome, causes, wants.walk));
     }
     text
 }
@@ -125,9 +122,17 @@ fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
     let mut text = table.text();
     if outcome.flows.len() > 1 {
         let (all, jain) = (rate(outcome.goodput_bps()), outcome.jain());
-        let apart = match outcome.overlap() {
-            true => "",
-            false => " (of flows that were not all on at the same time)",
+        let datagrams = outcome
+            .flows
+            .iter()
+            .filter(|f| f.datagram.is_some())
+            .count();
+        let mixed = datagrams > 0 && datagrams < outcome.flows.len();
+        let apart = match (outcome.overlap(), mixed) {
+            (true, false) => "",
+            (false, false) => " (of flows that were not all on at the same time)",
+            (true, true) => " (of all, datagrams included)",
+            (false, true) => " (of all, datagrams included; they were not all on at the same time)",
         };
         let _ = writeln!(
             text,
@@ -203,7 +208,7 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
         sentences.push(format!("What held the sender of flow {}: {held}", f.id));
     }
     if let (Some(waited), Some(count)) = (f.timeout_s.filter(|s| *s > 0.0), f.timeouts) {
-        let share = percent(waited / (f.until_s - f.start_s).max(1e-9));
+        let share = percent(waited / open_s(f));
         sentences.push(format!(
             "It waited {waited:.1} s, {share} of its time, for {count} retransmission timeout{}",
             if count == 1 { "" } else { "s" }
@@ -251,11 +256,11 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
 /// What the report says of why flows got what they got, as data: of attempts as
 /// [`wifu_sim::why::told`], of each of the `flows` its sentences and the shares of its time that
 /// each limit was binding (`held`; 0 to 1).
-pub fn told(outcome: &Outcome, causes: &Causes, ears: &Ears) -> Json {
+pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
     let names: Vec<&str> = outcome.nodes.iter().map(|n| n.name.as_str()).collect();
-    let mut all = wifu_sim::why::told(causes, ears, &names);
+    let mut all = wifu_sim::why::told(causes, &names);
     let flow = |f: &FlowOutcome| {
-        let whole: f64 = f.limited_s.values().sum();
+        let whole = open_s(f);
         let held = f.limited_s.iter().map(|(k, s)| (k.clone(), s / whole));
         let held: BTreeMap<String, f64> = held.collect();
         json!({"flow": f.id, "held": held, "words": reasons(f)})
@@ -264,9 +269,14 @@ pub fn told(outcome: &Outcome, causes: &Causes, ears: &Ears) -> Json {
     all
 }
 
+/// For how long connections of a flow were open, seconds: what all shares of its time are of.
+fn open_s(f: &FlowOutcome) -> f64 {
+    f.limited_s.values().sum::<f64>().max(1e-9)
+}
+
 /// Shares of the time that each limit was binding, in words.
 fn held(f: &FlowOutcome) -> String {
-    let all: f64 = f.limited_s.values().sum();
+    let all = open_s(f);
     let mut shares: Vec<(f64, &str)> = f
         .limited_s
         .iter()
@@ -368,10 +378,10 @@ fn cause(outcome: &Outcome, causes: &Causes, from: &str, to: &str) -> String {
     of_link(outcome, causes, from, to).map_or(String::new(), |l| l.words(CAUSES, &name))
 }
 
-fn nodes(outcome: &Outcome) -> String {
+fn nodes(outcome: &Outcome, walk: bool) -> String {
     let mut table = Table::new(&[
         "<node",
-        "<at (m)",
+        if walk { "<at, end (m)" } else { "<at (m)" },
         ">frames",
         ">attempts",
         ">given up",
@@ -459,10 +469,10 @@ fn heeded(outcome: &Outcome) -> String {
     }
 }
 
-fn links(outcome: &Outcome, causes: &Causes) -> String {
+fn links(outcome: &Outcome, causes: &Causes, walk: bool) -> String {
     let mut table = Table::new(&[
         "<link",
-        ">SNR (dB)",
+        if walk { ">SNR, end (dB)" } else { ">SNR (dB)" },
         ">frames",
         ">attempts",
         ">failed",
@@ -666,10 +676,10 @@ mod tests {
         let wants = Wants {
             nodes: true,
             links: true,
+            walk: true,
             profiles: [("tcp-reno".to_string(), "linux".to_string())].into(),
         };
-        let ears = Ears::default();
-        let text = report("linear,3", &outcome(), (&causes, &ears), &wants);
+        let text = report("linear,3", &outcome(), &causes, &wants);
         for part in [
             "2.00 Mb/s",
             "tcp-reno (linux)",
@@ -679,6 +689,8 @@ mod tests {
             "50.0 ms",
             "0.54 ms",
             "80 collision with n3, 30 noise",
+            "at, end (m)",
+            "SNR, end (dB)",
             "1.0, 2.0",
             "17.0",
         ] {
@@ -700,7 +712,7 @@ mod tests {
         let mut outcome = outcome();
         outcome.flows[0].packets.sent = 1000;
         outcome.flows[0].packets.link = 10;
-        let all = told(&outcome, &causes, &Ears::default());
+        let all = told(&outcome, &causes);
         assert_eq!(all["failed"], 110);
         assert_eq!(all["links"][0]["from"], "n1");
         assert_eq!(

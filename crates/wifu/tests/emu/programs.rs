@@ -1,8 +1,9 @@
 //! Unmodified programs on emulated hosts: the kernel's TCPs, `wifu exec`, a routing daemon, a
 //! capture; and hosts that restart under them.
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -240,6 +241,44 @@ fn programs_of_the_prompt_hear_signals() {
     let status = std::fs::read_to_string(&file).expect(&said);
     let blocked = status.lines().find_map(|l| l.strip_prefix("SigBlk:"));
     assert_eq!(blocked.map(str::trim), Some("0000000000000000"));
+}
+
+/// At a terminal, as `script` (util-linux) makes one.
+#[test]
+fn a_ctrl_c_where_nothing_runs_says_how_to_end() {
+    if !privileged() {
+        return;
+    }
+    let dir = Scratch::new("terminal");
+    let line = format!("{WIFU} emu --name terminal --topo linear,2");
+    let mut script = Command::new("script");
+    script
+        .args(["-qefc", &line, "/dev/null"])
+        .current_dir(&dir.0);
+    script.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = script.spawn().expect("script");
+    let (mut typed, mut shown) = (child.stdin.take().expect("a pipe"), child.stdout.take());
+    let mut until = |wanted: &str| {
+        let (mut text, mut octet) = (String::new(), [0]);
+        while !text.ends_with(wanted) {
+            let read = shown.as_mut().expect("a pipe").read(&mut octet);
+            assert_eq!(read.expect("output"), 1, "{wanted}: {text}");
+            text.push(char::from(octet[0]));
+        }
+    };
+    until("wifu> ");
+    for (keys, then) in [
+        ("\x03", "another Ctrl-C ends the emulation)"),
+        ("nothing\r", "hosts are n1 to n2"),
+        ("\x03", "another Ctrl-C ends the emulation)"),
+    ] {
+        typed.write_all(keys.as_bytes()).expect("typed");
+        until(then);
+        until("wifu> ");
+    }
+    typed.write_all(b"\x03").expect("typed");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(128 + 2), "by the second in a row");
 }
 
 #[test]
