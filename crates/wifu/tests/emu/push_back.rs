@@ -215,7 +215,8 @@ fn the_radio_never_runs_dry() {
         if let [Some(on), Some(off)] = busy {
             assert!(on > 1.0 - slack, "{what}: {on}");
             let less = 1.0 - on / off;
-            assert!(less.abs() < slack, "{what}: {:.1} % less", less * 100.0);
+            // On a busy machine it is who sends without push-back that is late.
+            assert!(less < slack, "{what}: {:.1} % less", less * 100.0);
         }
     }
 }
