@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import alike, cautions, cutoff, frames, metrics, paired, stats, toml
+from wifu import alike, cautions, cutoff, frames, metrics, paired, stats, taken, toml
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -431,6 +431,7 @@ class Results:
             "correction": None if self.plan.deterministic else HOLM,
             "level": LEVEL,
             "differences": [d.to_json() for d in alike.differences(self.plan)],
+            "profiles": [*taken.halves(self.plan), *taken.notes(self.plan)],
             "notes": {k: said for k, frame in tables.items() if (said := self._said(k, frame))},
             "tables": {k: _rows(frame) for k, frame in tables.items() if not frame.empty},
         }

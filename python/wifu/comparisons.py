@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, compared
+from wifu import alike, compared, taken
 from wifu.api import COMPARED, HOLM, LEVEL, Results
 from wifu.digits import number
 from wifu.figures.words import Words
@@ -49,7 +49,7 @@ def html_of(results: Results) -> str:
     if plan.deterministic:
         told, beyond = "Ratios; nothing is random here, so they are exact.", []
     apart = alike.differences(plan)
-    alerts = [*(d.sentence() for d in apart), *beyond]
+    alerts = [*(d.sentence() for d in apart), *taken.halves(plan), *beyond]
     warned = "".join(f"<div class='alert soft'>{E(alert)}</div>" for alert in alerts)
     return f"{warned}<p class='note'>{E(told)}</p>{''.join(out)}"
 

@@ -11,7 +11,18 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from wifu import cautions, compared, comparisons, cutoff, hostcost, paired, published, stats, toml
+from wifu import (
+    cautions,
+    compared,
+    comparisons,
+    cutoff,
+    hostcost,
+    paired,
+    published,
+    stats,
+    taken,
+    toml,
+)
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import COMPARED, LEVEL, Results
@@ -143,6 +154,7 @@ def _alerts(results: Results) -> str:
             f"{E(', '.join(m['code']))}.</div>"
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
+    out += [f"<p class='note'>{E(told)}</p>" for told in taken.notes(results.plan)]
     if cost := hostcost.note(results.plan):
         out.append(f"<p class='note'>{E(cost[0].upper() + cost[1:])}.</p>")
     for words, names in m.get("absent", {}).items():
