@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from test_cautions import said
 
-from wifu import alike
+import wifu
+from wifu import alike, comparisons, report
 from wifu import plan as plans
 from wifu.screen import dry, screen
 from wifu.store import Store
@@ -90,3 +92,32 @@ def test_the_dry_run_warns_of_it(tmp_path: Path) -> None:
         dry(plans.parse(TEXT), Store(tmp_path / "r"), as_json=False)
     words = " ".join(told.get().split())
     assert "tried up to 4 (RTS 7) times for on, 7 for off" in words and "on7 and off" not in words
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "[vary.rts]\noff = {}\non = { 'radio.rts_threshold' = 0 }",
+        "[vary]\n'radio.attempts' = [2, 7]",
+    ],
+)
+def test_retries_up_to_other_limits_have_no_colour(tmp_path: Path, table: str) -> None:
+    text = TEXT if "vary.rts" in table else TEXT.replace('"rts"\n', '"radio.attempts"\n')
+    found = wifu.campaign(levels(table, text), tmp_path / "r")
+    row = found.compare("mac_retries").iloc[0]
+    assert row["why"] == "frames are tried up to other limits, or after an RTS"
+    assert row["p_holm"] < 0.05 or "rts" in table, "what is tested here"
+    assert report.best_of(found, "mac_retries") == set()
+    assert "who gives up sooner has fewer" in said(found, "mac_retries")
+    text = comparisons._ratios(found, found.compare("mac_retries"), "mac_retries")
+    assert f"no colour: {row['why']}" in text
+    assert "class='up'" not in text and "class='down'" not in text
+    assert not said(found, "goodput")
+
+
+def test_retries_at_the_same_limits_have_colour(tmp_path: Path) -> None:
+    """How often a frame fails is what they tell then."""
+    table = '[vary.rts]\nnear = { "topology.words" = "linear,2,snr=20,rate=12M" }\nfar = {}'
+    found = wifu.campaign(levels(table), tmp_path / "r")
+    assert "why" not in found.compare("mac_retries")
+    assert report.best_of(found, "mac_retries") == {"near"}

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import alike, cautions, cutoff, frames, metrics, paired, stats, taken, toml
+from wifu import alike, cautions, cutoff, frames, metrics, paired, stats, taken, toml, unlike
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -361,9 +361,8 @@ class Results:
         tested and there is no interval. What may be negative, as utility, has no ratio, nor where
         the interval of the baseline's mean reaches 0; that of others ends at 0. Of how
         long transfers take there is neither where some were `cut` off by the end of a run.
-        `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: it
-        counts what happened, and the two delivered more or less than each other, or its values are
-        not of the same.
+        `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: none
+        is better or worse, as its values are not of the same, and `why` says what is not.
         """
         own = self.plan.pair
         pair = own if pair is None else pair
@@ -392,6 +391,7 @@ class Results:
                 continue
             both = [cell, *self.cells(against)]
             cut = any(cutoff.least(self, c, metric) for c in both)
+            why = unlike.reasons(self, both, metric)
             rest = {k: v for k, v in cell.labels.items() if k != pair}
             rows.append(
                 {
@@ -401,7 +401,7 @@ class Results:
                     **paired.against(metric, x, y, cut),
                     **({"cut": cut} if cutoff.of_finished(metric) else {}),
                     "unfinished": cutoff.unfinished(self, both, metric),
-                    **({"uneven": True} if cautions.uneven(self, both, metric) else {}),
+                    **({"uneven": True, "why": "; ".join(why)} if why else {}),
                 }
             )
             # What is known of both sides says nothing of what was cut off.

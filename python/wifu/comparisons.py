@@ -57,7 +57,7 @@ def html_of(results: Results) -> str:
 def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     pair = results.plan.pair or ""
     computed = {"baseline", "n", "ratio", "low", "high", "identical", "cut", "unfinished", "p"}
-    computed |= {"p_holm", "difference", "difference_low", "difference_high", "uneven", pair}
+    computed |= {"p_holm", "difference", "difference_low", "difference_high", "uneven", "why", pair}
     labels = [c for c in frame.columns if c not in computed]
     columns = list(dict.fromkeys(frame[pair]))
     words = Words(results, {}, plain=True)
@@ -104,4 +104,6 @@ def _ratio(row: dict[Any, Any], name: str) -> str:
     p = row["p_holm"]
     if math.isfinite(p):
         text += f" <span class='pm'>p {'&lt; 0.001' if p < 0.001 else f'= {p:.3f}'}</span>"
+    if found.unlike:
+        text += f" <span class='pm'>no colour: {E(found.why)}</span>"
     return text

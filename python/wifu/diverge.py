@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, cautions, cutoff, stats
+from wifu import alike, cautions, cutoff, stats, unlike
 from wifu.api import HOLM, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
@@ -277,7 +277,7 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
         verdict = ABSENT
     elif not enough:
         verdict = FEW
-    elif parts(metric)[0] in cautions.COUNTS and _apart(metric, sides):
+    elif parts(metric)[0] in unlike.COUNTS and _apart(metric, sides):
         verdict = APART
     else:
         verdict = _verdict(difference, relative, tolerance)
@@ -300,7 +300,7 @@ def _apart(metric: str, sides: tuple[Side, Side]) -> bool:
     if alike.other_load(cell, there):
         return True
     means = [_delivered(metric, *side) for side in sides]
-    return max(means) > cautions.EVEN * min(means)
+    return max(means) > unlike.EVEN * min(means)
 
 
 def _delivered(metric: str, results: Results, cell: Cell) -> float:

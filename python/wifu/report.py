@@ -22,6 +22,7 @@ from wifu import (
     stats,
     taken,
     toml,
+    unlike,
 )
 from wifu import claims as claiming
 from wifu import diverge as diverging
@@ -225,7 +226,7 @@ def best_of(results: Results, name: str) -> set[str]:
         known = [c for c in row if math.isfinite(means[c.name])]
         if len(known) < 2 or any(cutoff.least(results, c, name) for c in row):
             continue
-        if cautions.uneven(results, row, name):
+        if unlike.reasons(results, row, name):
             continue
         first = (max if better == "more" else min)(known, key=lambda c: means[c.name])
         others = [c for c in known if c is not first]
