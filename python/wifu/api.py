@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,7 @@ class Results:
                 "Undo that change, or run the plan into another folder"
             )
         self._compared: dict[tuple[str, str, str], pd.DataFrame] = {}
+        self._bounds: dict[tuple[str, str], stats.Interval] = {}
 
     def _newest(self) -> bool:
         """Whether the tables are as this lab writes them."""
@@ -274,11 +276,21 @@ class Results:
 
     def interval(self, metric: str, cell: Cell) -> stats.Interval:
         """Mean of a metric in a cell with its 95 % interval: over runs, or over batches of one;
-        without what no value can be, such as a goodput below 0.
+        without what no value can be, such as a goodput below 0. Where transfers were cut off it is
+        the least that the mean can be, and has no bounds.
         """
+        if cutoff.least(self, cell, metric):
+            return self._least(metric, cell)
         found = self._interval(metric, cell)
         known = metrics.metric_of(metric)
         return found.within(known.least, known.most)
+
+    def _least(self, metric: str, cell: Cell) -> stats.Interval:
+        if (found := self._bounds.get((metric, cell.name))) is None:
+            known = cutoff.bounded(self, cell, metric)
+            found = replace(stats.mean_interval(known), low=float("nan"), high=float("nan"))
+            self._bounds[metric, cell.name] = found = replace(found, method="none")
+        return found
 
     def _interval(self, metric: str, cell: Cell) -> stats.Interval:
         x = self.sample(metric, cell.labels).to_numpy(float)
@@ -306,16 +318,17 @@ class Results:
     def summary(self, metric: str | None = None) -> pd.DataFrame:
         """One row per cell: labels, and mean, 95 % interval, sd, median, ... in its `unit`. `n` are
         the runs that have a value, or the batches of one, whichever the interval is of. Where
-        transfers were cut off that are missing in it a mean is `at_least` so much and has no
-        interval; `unfinished` says how many there were.
+        transfers were cut off a mean is `at_least` so much, with each of them until then, and has
+        neither interval nor spread; `unfinished` says how many there were.
         """
         name = metric or self.plan.metrics[0]
         known = metrics.metric_of(name)
         scale, unit = known.scale, known.unit
         rows = []
         for cell in self.plan.cells:
-            x = stats.clean(self.sample(name, cell.labels).to_numpy(float)) / scale
             interval, least = self.interval(name, cell), cutoff.least(self, cell, name)
+            x = stats.clean(self.sample(name, cell.labels).to_numpy(float)) / scale
+            x = x[:0] if least else x  # those that are known are the quick ones
             rows.append(
                 {
                     **cell.labels,
@@ -323,8 +336,8 @@ class Results:
                     "unit": unit,
                     "n": interval.n,
                     "mean": interval.estimate / scale,
-                    "low": float("nan") if least else interval.low / scale,
-                    "high": float("nan") if least else interval.high / scale,
+                    "low": interval.low / scale,
+                    "high": interval.high / scale,
                     "at_least": least,
                     "unfinished": cutoff.beside(self, cell, name),
                     "sd": float(np.std(x, ddof=1)) if x.size > 1 else float("nan"),
