@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from fake import CHAIN, fake
+from typer.testing import CliRunner
 
 import wifu
-from wifu import compared, unlike
+from wifu import cli, compared, report, stats, unlike
 from wifu import plan as plans
 
 BOOK = Path(__file__).parents[2] / "docs/src/lab.md"
@@ -48,3 +49,22 @@ def test_a_comparison_says_it_in_json(tmp_path: Path) -> None:
     assert [row["why"] for row in rows] == [
         "the smallest round-trip time is no merit of a protocol"
     ] * len(rows)
+
+
+def test_that_all_finished_has_an_interval(tmp_path: Path) -> None:
+    """Eight of eight are no certainty: of as many more one in three may be missing."""
+    text = CHAIN.replace('"goodput", "jain", "srtt"', '"finished"').replace("runs = 5", "runs = 8")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    (cell, *_) = found.plan.cells
+    share = found.interval("finished", cell)
+    assert (share.estimate, share.n, share.method) == (1.0, 8, "Wilson")
+    assert [share.low, share.high] == pytest.approx([8 / (8 + 1.959964**2), 1.0])
+    assert "100 <span class='pm'>68 to 100</span>" in report._pivot(found, "finished")
+    none = stats.wilson(0, 8)
+    assert [none.low, none.high] == pytest.approx([0.0, 1 - share.low])
+    assert stats.wilson(3, 8).low > 0.1 and stats.wilson(3, 8).high < 0.7
+
+
+def test_what_is_starved_is_said_where_it_is_shown() -> None:
+    done = CliRunner().invoke(cli.app, ["list", "metrics"])
+    assert "starved (below 1 kb/s)" in done.output

@@ -305,7 +305,11 @@ class Results:
             if octets.ndim == 2 and octets.shape[1] >= 3:
                 own = octets.mean(axis=0) if base == "goodput" else octets.sum(axis=0)
                 return stats.batch_rate(own * 8.0, list(rows["batch_s"].iloc[0]))
-        return stats.mean_interval(x)
+        known = stats.clean(x)
+        if base == "finished" and known.size > 1 and np.isin(known, (0.0, 1.0)).all():
+            # That all of so many runs did, or none, says something of others, and not all.
+            return stats.wilson(int(known.sum()), int(known.size))
+        return stats.mean_interval(known)
 
     def wide(self) -> list[Cell]:
         """Cells whose interval is still wider than the plan's `until` asks for."""

@@ -311,7 +311,7 @@ def _cell(
         text = f"<b>{text}</b>"
     if cell.name in least:
         text = f"≥ {text}"
-    elif found.cut:
+    elif found.cut or found.method == stats.WILSON:
         low, high = (number(v / scale, half) for v in (found.low, found.high))
         text += f" <span class='pm'>{low} to {high}</span>"
     elif found.known:
