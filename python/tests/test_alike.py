@@ -7,9 +7,11 @@ import pytest
 from fake import fake
 
 import wifu
-from wifu import alike, diverge, report
+from wifu import alike, diverge, report, taken
 from wifu import plan as plans
-from wifu.screen import screen, warn_of_differences
+from wifu.campaign import Summary
+from wifu.screen import dry, screen, tell, warn_of_differences
+from wifu.store import Store
 
 TEXT = """
 name = "mixed"
@@ -106,6 +108,59 @@ def test_what_a_level_does_not_set_is_told_as_the_plan_has_it() -> None:
     text = text.replace("[vary]", "[vary]\n'radio.attempts' = [3, 4]")
     (found,) = alike.differences(plans.parse(text))
     assert found.scenario["radio.attempts"] == ("2", "not set")
+
+
+WESTWOOD = """
+[protocol.tcp-westwood]
+extends = "tcp-sack"
+number = 241
+congestion = "westwood"
+"""
+
+
+def test_what_one_side_takes_of_a_profile_and_the_other_does_not_is_told(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(WESTWOOD)
+    text = TEXT.replace("[scenario]", 'compositions = ["mine.toml"]\n[scenario]')
+    (tmp_path / "plan.toml").write_text(
+        text.replace("tcp-cubic,profile=wifu-tahoe", "tcp-westwood")
+    )
+    plan = plans.load(tmp_path / "plan.toml")
+    note = "tcp-westwood: profile rfc-modern sets hystart, which nothing here takes."
+    half = (
+        "Of profile rfc-modern tcp-sack takes hystart (on), and tcp-westwood has no part that "
+        "does: they differ in that as well, besides what their names say."
+    )
+    assert alike.differences(plan) == [] and taken.notes(plan) == [note]
+    assert taken.halves(plan) == [half]
+    with screen.capture() as shown:
+        dry(plan, Store(tmp_path / "r"), as_json=False)
+    words = " ".join(shown.get().split())
+    assert f"warning: {half}" in words and f"note: {note}" in words
+    results = wifu.campaign(plan, tmp_path / "r", runner=fake)
+    with screen.capture() as shown:
+        tell(results.folder, Summary("complete", 6))
+    words = " ".join(shown.get().split())
+    assert f"warning: {half}" in words and f"note: {note}" in words
+    page = report.render(results, [])
+    assert half in page and note in page
+    assert results.comparison()["profiles"] == [half, note]
+
+
+def test_a_protocol_alone_is_told_what_it_does_not_take() -> None:
+    alone = with_levels('{ tcp-sack = "tcp-tahoe", other = "tcp-vegas,profile=rfc-modern" }')
+    assert taken.notes(alone) == [
+        "tcp-tahoe, tcp-vegas,profile=rfc-modern: profile rfc-modern sets hystart, which nothing "
+        "here takes."
+    ]
+    assert taken.halves(alone) == [], "neither takes it"
+    several = with_levels('["tcp-sack", "tcp-tahoe", "tcp-vegas"]')
+    assert taken.halves(several) == [
+        "Of profile rfc-modern tcp-sack takes hystart (on), and tcp-tahoe, tcp-vegas have no part "
+        "that does: they differ in that as well, besides what their names say."
+    ]
+    # With other profiles these are what they differ in.
+    mixed = with_levels('["tcp-sack", "tcp-tahoe,profile=wifu-tahoe"]')
+    assert taken.halves(mixed) == [] and taken.notes(mixed) == []
 
 
 def test_a_kernel_beside_ours_is_told_and_named() -> None:

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from test_figures import drawn
 
 import wifu
-from wifu import cautions, report
+from wifu import cautions, comparisons, report
 from wifu import plan as plans
 from wifu.campaign import Summary
 from wifu.errors import PlanError
@@ -236,7 +236,7 @@ def test_counts_of_who_delivers_less_are_no_better(tmp_path: Path) -> None:
     assert said(uneven, "aggregate") == ""
     colours = {}
     for results in (even, uneven):
-        text = report._ratios(results, results.compare("timeouts"), "timeouts")
+        text = comparisons._ratios(results, results.compare("timeouts"), "timeouts")
         colours[results] = text.count("class='up'"), text.count("class='same'")
     assert list(colours.values()) == [(1, 0), (0, 1)]
 

@@ -133,8 +133,55 @@ def test_rows_of_every_metric_say_how_many_were_unfinished(results: wifu.Results
     assert f"{count} of 8" in [str(c) for c in table.columns[-1].cells]
 
 
+def test_who_finishes_only_the_quick_ones_is_not_quick(tmp_path: Path) -> None:
+    """Of two files one is done in a second and one never: 1 s is no least of the mean, and makes it
+    look better than who needs 2 s for each.
+    """
+
+    def stuck(scenario: dict[str, Any]) -> FakeResult:
+        outcome = fake(scenario)._outcome
+        quick = scenario["flow"][0]["protocol"] == "tcp-newreno"
+        jitter = scenario["run"] * 1e-3
+        for flow, end in zip(outcome["flows"], (1.0, 41.0) if quick else (2.0, 2.0), strict=True):
+            flow |= {"start_s": 0.0, "last_byte_s": min(end, 30.0) + jitter, "finished": end < 30}
+        outcome["flows"][1]["fault"] = "TimedOut" if quick and scenario["run"] % 2 else None
+        return FakeResult({**outcome, "sim_seconds": 31.0}, {})
+
+    text = TEXT.replace('app = "bulk"', 'app = "file"\nbytes = "1M"').replace("[1, 2]", "[1]")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=stuck)
+    slow, quick = (cell(found, 1, name) for name in ("tcp-reno", "tcp-newreno"))
+    for metric in ("delay", "delay_median"):
+        assert found.sample(metric, quick.labels).mean() < 1.01, "what is tested here"
+        least = found.interval(metric, quick)
+        assert least.estimate == pytest.approx((1.0045 + 31.0) / 2) and not least.known
+        assert found.interval(metric, slow).estimate == pytest.approx(2.0045)
+    row = found.summary("delay").set_index("protocol").loc["tcp-newreno"]
+    assert row["mean"] == pytest.approx(16.002, abs=1e-3) and row["at_least"] and row["n"] == 8
+    assert row[["low", "high", "sd", "median", "least", "greatest"]].isna().all()
+    assert "≥ 16.0" in report._pivot(found, "delay")
+    assert found.interval("delay@2", quick).estimate == pytest.approx(31.0)
+    told = cutoff.sentence(found, [quick], "delay")
+    assert told.startswith("4 of 16 transfers were cut off by the end of their run, 4 failed: they")
+
+
+def test_requests_that_failed_count_until_their_connection_did(tmp_path: Path) -> None:
+    def failing(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(loading(scenario).json())
+        (flow,) = outcome["flows"]
+        flow["requests"] = [{"start_s": 0.0, "delay_s": 0.5, "bytes": 9}]
+        flow |= {"under_way_s": None, "requests_failed": []}
+        if scenario["flow"][0]["jitter"] != 0:
+            flow["requests_failed"] = [{"start_s": 1.0, "bytes": 9, "failed_s": 7.5}]
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(ASKING), tmp_path / "r", runner=failing)
+    (breaks,) = found.cells({"link": "breaks"})
+    assert cutoff.at_least(found, breaks, 1, "delay") == pytest.approx((0.5 + 7.5) / 2)
+    assert found.interval("delay", breaks).estimate == pytest.approx(4.0)
+
+
 def test_cells_of_which_nothing_was_finished_say_so(tmp_path: Path) -> None:
-    """No run has a value of them, and why is what is to be told."""
+    """No run has a value of them: each transfer took as long as its run at the least."""
 
     def never_twice(scenario: dict[str, Any]) -> FakeResult:
         found = fake(scenario)
@@ -147,13 +194,23 @@ def test_cells_of_which_nothing_was_finished_say_so(tmp_path: Path) -> None:
     said = "3 of 3 transfers unfinished"
     cells = found.cells({"hops": 2})
     assert [cutoff.unfinished(found, [c], "delay") for c in cells] == [said] * 2
-    assert [found.interval("delay", c).n for c in cells] == [0, 0], "what is tested here"
+    assert found.sample("delay", {"hops": 2}).isna().all(), "what is tested here"
+    for c in cells:
+        ends = found.runs[found.runs["cell"] == c.name]["sim_seconds"]
+        assert found.interval("delay", c).n == 3
+        assert found.interval("delay", c).estimate == pytest.approx(ends.mean() - 0.005)
     assert report._pivot(found, "delay").count(said) == 2
     rows = found.compare("delay").set_index("hops")["unfinished"]
     assert rows[2] == "6 of 6 transfers unfinished" and rows[1] == ""
     table = _summary_table(found)
     assert [str(c) for c in table.columns[-1].cells].count("3 of 3") == 2
-    assert [str(c) for c in table.columns[2].cells].count("no value") == 2
+    assert [str(c).startswith("≥ ") for c in table.columns[2].cells].count(True) == 2
+    assert report._pivot(found, "delay").count("≥ ") == 2
+    figure, _ = drawn(found, kind="bars", metric="delay", x="hops")
+    bars = [p.get_height() for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    assert sorted(bars)[-1] == pytest.approx(
+        max(found.interval("delay", c).estimate for c in cells)
+    )
 
 
 def test_claims_say_of_how_many_unfinished_transfers_they_are(
@@ -273,12 +330,11 @@ def test_dots_of_a_tradeoff_tell_which_runs_were_cut_off(results: wifu.Results) 
     where = {"where": {"hops": 2, "protocol": "tcp-reno"}}
     figure, caption = drawn(results, kind="tradeoff", metric="aggregate", against="delay", **where)
     whole, *hollow = (np.shape(dots.get_offsets())[0] for dots in figure.axes[0].collections)
-    sample = results.sample("delay", cut.labels).droplevel("cell").dropna()
-    mine = len(cutoff.runs(results, cut, "delay") & {int(run) for run in sample.index})
-    assert sum(hollow) == mine and whole == len(sample) - mine
+    mine = len(cutoff.runs(results, cut, "delay"))
+    assert sum(hollow) == mine > 0 and whole == 8 - mine, "those of which nothing ended, too"
     assert not figure.axes[0].patches, "no ellipse where nobody knows the spread"
-    assert "A hollow mean is of the dots that are there" in caption
-    assert ("Hollow dots are runs" in caption) is (mine > 0)
+    assert "A hollow mean is the least that it can be" in caption
+    assert "Hollow dots are runs" in caption
 
 
 def test_runs_with_a_late_request_are_hollow_dots(tmp_path: Path) -> None:
@@ -352,7 +408,7 @@ def test_requests_that_were_cut_off_are_told_as_files_are(tmp_path: Path) -> Non
     assert cutoff.least(found, breaks, "delay") and not cutoff.least(found, whole, "delay")
     assert cutoff.unfinished(found, [breaks], "delay") == "8 of 24 requests unfinished"
     assert cutoff.unfinished(found, [whole], "delay") == "1 of 73 requests unfinished"
-    told = "9 of 97 requests were cut off by the end of their run and are missing: means of such"
+    told = "9 of 97 requests were cut off by the end of their run: they count with their"
     assert told in cutoff.sentence(found, found.plan.cells, "delay")
     assert "none had taken longer" in cutoff.sentence(found, [whole], "delay")
     assert cutoff.per_run(found, breaks, "delay") == "2 requests per run"

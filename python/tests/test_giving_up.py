@@ -98,7 +98,7 @@ def test_who_gives_up_is_no_faster_for_it(tmp_path: Path) -> None:
     cells = found.plan.cells
     assert cutoff.sentence(found, cells, "goodput") == "", "the end of the run cut nothing off"
     told = cutoff.sentence(found, cells, "delay")
-    assert told.startswith("8 of 16 transfers failed and are missing: means of such cells are")
+    assert told.startswith("8 of 16 transfers failed: they count with their time so far")
     unfinished = cutoff.unfinished(found, cells, "goodput")
     assert unfinished == "8 of 16 transfers unfinished (8 failed)"
     caption = drawn(found, kind="cdf", metric="delay")[1]
@@ -175,7 +175,7 @@ def test_files_that_failed_make_a_mean_the_least(tmp_path: Path) -> None:
     assert cutoff.unfinished(found, [breaks], "delay") == "24 of 40 requests unfinished (24 failed)"
     assert cutoff.unfinished(found, [whole], "delay") == ""
     told = cutoff.sentence(found, found.plan.cells, "delay")
-    assert told.startswith("24 of 112 requests failed and are missing: means of such cells are the")
+    assert told.startswith("24 of 112 requests failed: they count with their time so far")
     row = found.compare("delay").iloc[0]
     assert row["cut"] and np.isnan(row["ratio"]) and np.isnan(row["p"])
     assert report.best_of(found, "delay") == set()

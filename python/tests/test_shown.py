@@ -12,7 +12,7 @@ from test_figures import drawn, panel_titles
 from test_ratios import hollow, marks
 
 import wifu
-from wifu import absent, alike, compared, metrics, report, stats, values
+from wifu import absent, alike, compared, comparisons, metrics, report, stats, values
 from wifu import plan as plans
 from wifu.errors import LabError
 from wifu.flows import flows_of
@@ -68,11 +68,11 @@ def test_bold_needs_what_colour_needs(tmp_path: Path) -> None:
 def test_differences_have_units(tmp_path: Path) -> None:
     found = counted(tmp_path, 8, reno=lambda run: 0, newreno=lambda run: 40 + run)
     (row,) = found.compare("retransmissions").to_dict("records")
-    assert "Δ 89.0 per run</span>" in report._ratio(row, "retransmissions")
+    assert "Δ 89.0 per run</span>" in comparisons._ratio(row, "retransmissions")
     assert _relation(row, "retransmissions").startswith("Δ 89.0 per run, p ")
     # Of shares a difference by itself reads as a relative one.
     row |= {"difference": 0.02, "difference_low": 0.01, "difference_high": 0.03}
-    assert "Δ 2.0 percentage points</span>" in report._ratio(row, "loss")
+    assert "Δ 2.0 percentage points</span>" in comparisons._ratio(row, "loss")
 
 
 def test_of_two_runs_nothing_is_tested_and_that_is_said(tmp_path: Path) -> None:

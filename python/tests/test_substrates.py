@@ -335,14 +335,14 @@ def test_the_distance_of_samples() -> None:
     ("share", "verdict"), [(1.0, diverge.AGREE), (0.95, diverge.AGREE), (0.7, diverge.DIFFER)]
 )
 def test_verdicts_follow_the_rule(tmp_path: Path, lock: Path, share: float, verdict: str) -> None:
-    both(tmp_path, slower(share))
+    both(tmp_path, slower(share), plan(TEXT, "emu.runs=6"))
     found = diverge.of_folder(tmp_path)
     assert found is not None
     rows = [r for r in found.rows if r.metric == "goodput"]
     assert [r.verdict for r in rows if r.labels["stack"] == "ours"] == [verdict] * 2
     for row in rows:
         assert row.paired
-        assert (row.reference.n, row.other.n) == (8, 5)
+        assert (row.reference.n, row.other.n) == (8, 6)
         means = row.other.estimate - row.reference.estimate
         assert row.difference.estimate == pytest.approx(means)
     # What a substrate cannot know is absent, not zero.
@@ -414,6 +414,32 @@ def test_two_runs_are_too_few(tmp_path: Path, lock: Path) -> None:
     assert {r.verdict for r in _goodput(diverge.of_folder(tmp_path))} == {diverge.FEW}
 
 
+@pytest.mark.parametrize(
+    ("sim", "emu", "told"),
+    [
+        (8, 5, "1 more run on emu could"),
+        (3, 3, "3 more runs on sim and 3 more runs on emu could"),
+    ],
+)
+def test_of_fewer_than_six_runs_nothing_is_said_to_differ(
+    tmp_path: Path, lock: Path, sim: int, emu: int, told: str
+) -> None:
+    """Of three and three, p of the distance is 0.1 at the least, and 1 among a dozen cells."""
+    both(tmp_path, slower(0.7), plan(TEXT, f"runs={sim}", f"emu.runs={emu}"))
+    found = diverge.of_folder(tmp_path)
+    rows = [r for r in _goodput(found) if r.labels["stack"] == "ours"]
+    assert found is not None and all(r.relative.high < -0.1 for r in rows), "what is tested here"
+    assert {r.verdict for r in rows} == {diverge.OPEN}
+    assert {r.missing for r in rows} == {(6 - min(sim, 6), 6 - emu)}
+    (note,) = [note for note in found.notes() if "outside the tolerance" in note]
+    assert note.startswith("mean goodput per flow, emu: ") and told in note
+    assert "of 6 runs of each at least" in found.sentence()
+    # Where it agrees no more are needed.
+    same = diverge.of_folder(tmp_path, 0.5)
+    assert {r.verdict for r in _goodput(same)} == {diverge.AGREE}
+    assert same is not None and not any("outside the tolerance" in note for note in same.notes())
+
+
 def test_counts_of_other_loads_are_not_compared_and_it_is_said(tmp_path: Path, lock: Path) -> None:
     def change(flow: dict[str, Any], run: int) -> None:
         flow["retransmissions"] = 0
@@ -431,7 +457,7 @@ def test_counts_of_other_loads_are_not_compared_and_it_is_said(tmp_path: Path, l
     assert "srtt is not the same quantity" in notes and "less to repeat" in notes
     assert [e["key"] for e in found.to_json()["scenarios"]] == ["stop.time", "flow.1.bytes"]
     # With the same flows they are, unless runs delivered more or less.
-    text = text.replace('flow."*".bytes = "200k"\n', "")
+    text = text.replace('flow."*".bytes = "200k"\n', "").replace("runs = 5", "runs = 6")
     both(tmp_path / "same", change, plan(text))
     found = diverge.of_folder(tmp_path / "same")
     assert found is not None
@@ -464,12 +490,14 @@ def test_times_of_transfers_that_were_cut_off_stay_open(tmp_path: Path, lock: Pa
     rows = [r for r in found.rows if r.metric == "delay"]
     assert {r.verdict for r in rows} == {diverge.OPEN}
     assert {r.unfinished for r in rows} == {("", "1 of 5 transfers unfinished")}
+    # What is known of the others says nothing, and each mean is the least that it can be.
+    assert all(r.words()[2].startswith("≥ ") and r.words()[3:5] == ["-", "-"] for r in rows)
     assert "(1 of 5 transfers unfinished)" in rows[0].words()[2]
     assert any("on emu: 4 of 20 transfers were cut off" in note for note in found.notes())
 
 
 def test_divergence_is_in_files_report_and_on_the_screen(tmp_path: Path, lock: Path) -> None:
-    both(tmp_path, slower(0.7))
+    both(tmp_path, slower(0.7), plan(TEXT, "emu.runs=6"))
     done = CliRunner().invoke(cli.app, ["diverge", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "differ" in done.stdout

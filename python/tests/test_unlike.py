@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake import FakeResult
 from test_cautions import PLAN, both, made, said
 
 import wifu
+from wifu import plan as plans
 from wifu import report
 from wifu.metrics import Measure, run_row
 
@@ -91,7 +93,7 @@ def test_means_of_different_flows_are_not_compared(tmp_path: Path) -> None:
     words = "flow 2 has a value in 100% of the runs of tcp-reno and 0% of those of tcp-newreno"
     assert words in said(found, "srtt") and "neither colour nor bold" in said(found, "srtt")
     assert report.best_of(found, "srtt") == set() and found.compare("srtt")["uneven"].all()
-    assert said(found, "min_rtt") == said(found, "srtt@1") == ""
+    assert "flow 2" not in said(found, "min_rtt") and said(found, "srtt@1") == ""
     # A cell that has no value at all is compared with nothing.
     none = {k: v for k, v in near.items() if k != "srtt_s"}
     flows = {"tcp-reno": [near, far], "tcp-newreno": [none, none]}
@@ -203,3 +205,70 @@ def test_frames_to_all_are_not_tried_again_and_count_for_nothing(broadcast: int)
     flow = {"id": 1, "protocol": "tcp-reno", "bytes": 10, "finished": False}
     row = run_row({"sim_seconds": 9.0, "flows": [flow], "nodes": nodes, "links": links}, Measure())
     assert row["mac_retries"] == 0.5 and row["mac_loss"] == 0.1
+
+
+def test_delays_under_unlike_loads_are_not_compared(tmp_path: Path) -> None:
+    """A load that stalls offers nothing for a while, which makes queues short."""
+    stalls = {**LOAD, "bytes": 300_000}
+    flows = {"tcp-reno": [LOAD, probe(0, 1000)], "tcp-newreno": [stalls, probe(0, 1000, 0.05)]}
+    found = made(tmp_path / "a", flows, TEXT)
+    (row,) = found.compare("one_way_p95").to_dict("records")
+    assert row["p_holm"] < 0.05 and row["ratio"] == pytest.approx(0.5), "what is tested here"
+    assert row["why"] == "the loads delivered more than 10 % apart"
+    assert report.best_of(found, "one_way_p95") == set()
+    assert "the loads of compared cells delivered from 0.304 to 1 MB" in said(found, "one_way_p95")
+    assert "the loads of" not in said(found, "aggregate")
+    like = made(tmp_path / "b", {**flows, "tcp-newreno": [LOAD, probe(0, 1000, 0.05)]}, TEXT)
+    assert report.best_of(like, "one_way_p95") == {"tcp-newreno"}
+    assert said(like, "one_way_p95") == "" and "why" not in like.compare("one_way_p95")
+    # Datagrams that are over before the load begins met none.
+    before = probe(0, 0, 0.05) | {"last_byte_s": 3.0, "until_s": 3.0}
+    idle = {
+        "tcp-reno": [{**LOAD, "start_s": 4.0}, {**before, "one_way": told(0.1, 1000)}],
+        "tcp-newreno": [{**stalls, "start_s": 4.0}, before],
+    }
+    alone = made(tmp_path / "c", idle, TEXT)
+    assert report.best_of(alone, "one_way_p95") == {"tcp-newreno"}
+
+
+def test_the_smallest_round_trip_time_is_no_merit(tmp_path: Path) -> None:
+    quick, slow = ({"last_byte_s": 9.0, "min_rtt_s": at} for at in (0.002, 0.003))
+    flows = {"tcp-reno": [slow, slow], "tcp-newreno": [quick, quick]}
+    text = PLAN.replace('"aggregate", "jain"', '"min_rtt", "aggregate"')
+    found = made(tmp_path / "a", flows, text)
+    why = "the smallest round-trip time is no merit of a protocol"
+    assert found.compare("min_rtt")["why"].tolist() == [why]
+    assert report.best_of(found, "min_rtt") == set()
+    assert f"no colour: {why}" in report.render(found, [])
+    assert "it tells of the path" in said(found, "min_rtt")
+    # Of paths it tells something.
+    text = text.replace('protocol = ["tcp-reno", "tcp-newreno"]', "path = [1, 2]")
+    text = text.replace('"{protocol}"', '"tcp-reno"').replace(
+        'baseline = "tcp-reno"', 'pair = "path"'
+    )
+    text = text.replace("copies = 2", 'copies = 2\njitter = "{path}ms"')
+    same = made(tmp_path / "b", flows, text)
+    assert said(same, "min_rtt") == "" and "why" not in same.compare("min_rtt")
+
+
+def test_shares_of_unlike_numbers_of_flows_are_not_compared(tmp_path: Path) -> None:
+    text = PLAN.replace("copies = 2", 'copies = "{flows}"').replace('"{protocol}"', '"tcp-reno"')
+    text = text.replace('baseline = "tcp-reno"', 'pair = "flows"')
+    text = text.replace('protocol = ["tcp-reno", "tcp-newreno"]', "flows = [2, 4]")
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        own = [
+            {"id": n, "protocol": "tcp-reno", "app": "file", "start_s": 0.0, "first_byte_s": 0.1,
+             "finished": True, "bytes": 10**6 + 1000 * scenario["run"], "last_byte_s": 5.0 + n}
+            for n, _ in enumerate(scenario["flow"], 1)
+        ]  # fmt: skip
+        told = {"sim_seconds": 60.0, "flows": own, "trace_hash": f"{len(own)}{scenario['run']}"}
+        return FakeResult(told, {})
+
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
+    for metric in ("jain", "weakest", "unfairness", "utility"):
+        assert found.compare(metric)["why"].tolist() == ["unlike numbers of flows"], metric
+        assert report.best_of(found, metric) == set()
+        assert "Compared cells have 2 to 4 flows" in said(found, metric)
+    assert "why" not in found.compare("aggregate") and said(found, "aggregate") == ""
+    assert report.best_of(found, "aggregate")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from wifu import tries
 from wifu.cells import Cell, Label, Level
 from wifu.plan import Plan
 from wifu.runner import split
@@ -83,6 +84,8 @@ class Difference:
     parameters: Mapping[str, Pair]
     scenario: Mapping[str, Pair]
     kernel: bool = False
+    attempts: Pair | None = None
+    """How often radios try frames with a whole packet, where RTS makes that differ."""
     cells: int = 1
     of: int = 1
 
@@ -107,6 +110,12 @@ class Difference:
         told += all_of[:NAMED]
         if len(all_of) > NAMED:
             told.append(f"and {len(all_of) - NAMED} more")
+        if self.attempts is not None:
+            a, b = self.attempts
+            told.append(
+                f"frames with a whole packet are tried up to {a} times for {self.level}, {b} for "
+                f"{self.baseline}, since after an RTS radio.attempts_long is what counts"
+            )
         shown = [
             str(label) if str(label) == w else f"{label} ({w})" if w else str(label)
             for label, w in zip((self.level, self.baseline), self.words, strict=True)
@@ -129,6 +138,7 @@ class Difference:
             "of": self.of,
             "parameters": {k: list(v) for k, v in self.parameters.items()},
             "scenario": {k: list(v) for k, v in self.scenario.items()},
+            "attempts": None if self.attempts is None else list(self.attempts),
             "words": self.sentence(),
         }
 
@@ -137,25 +147,40 @@ def differences(plan: Plan, baseline: Label | None = None) -> list[Difference]:
     """For each level of the plan's `pair` what it and the baseline differ in besides their names;
     levels of which the names say it all are not in the list.
     """
-    if plan.pair is None:
-        return []
-    levels = {str(v.label): v for v in plan.axis(plan.pair).levels}
-    given = str(plan.baseline if baseline is None else baseline)
-    base = levels.get(given) or next(iter(levels.values()))
-    cells = {json.dumps(dict(c.labels)): c for c in plan.cells}
     found: dict[str, list[Difference | None]] = {}
-    for cell in plan.cells:
-        label = str(cell.labels[plan.pair])
-        other = cells.get(json.dumps({**cell.labels, plan.pair: base.label}))
-        if label != str(base.label) and other is not None:
-            told = _difference(plan.pair, plan, (levels[label], cell), (base, other))
-            found.setdefault(label, []).append(told)
+    for pair in pairs(plan, baseline):
+        one, two = zip(pair.levels, pair.cells, strict=True)
+        told = _difference(plan.pair or "", plan, one, two)
+        found.setdefault(str(pair.levels[0].label), []).append(told)
     out = []
     for every in found.values():
         known = [d for d in every if d is not None]
         if known:
             out.append(replace(known[0], cells=len(known), of=len(every)))
     return out
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A level and the baseline, and the cells of both that are compared run by run."""
+
+    levels: tuple[Level, Level]
+    cells: tuple[Cell, Cell]
+
+
+def pairs(plan: Plan, baseline: Label | None = None) -> Iterator[Compared]:
+    """What is compared with each other along the plan's `pair`."""
+    if plan.pair is None:
+        return
+    levels = {str(v.label): v for v in plan.axis(plan.pair).levels}
+    given = str(plan.baseline if baseline is None else baseline)
+    base = levels.get(given) or next(iter(levels.values()))
+    cells = {json.dumps(dict(c.labels)): c for c in plan.cells}
+    for cell in plan.cells:
+        label = str(cell.labels[plan.pair])
+        other = cells.get(json.dumps({**cell.labels, plan.pair: base.label}))
+        if label != str(base.label) and other is not None:
+            yield Compared((levels[label], base), (cell, other))
 
 
 def _difference(
@@ -174,15 +199,32 @@ def _difference(
             kernel = a.kernel != b.kernel
             same = a.profile == b.profile and a.words.split(",")[0] == b.words.split(",")[0]
             parameters = {**more, **parameters}
-    if not (parameters or scenario or kernel):
+    attempts, scenario = _attempts(plan, (one[1], two[1]), scenario)
+    if not (parameters or scenario or kernel or attempts):
         return None
     if (
         same
+        and attempts is None
         and len(parameters) + len(scenario) == 1
         and _called(axis, (one[0], two[0]), parameters)
     ):
         return None  # it is what the level is called by
-    return Difference(one[0].label, two[0].label, words, profile, parameters, scenario, kernel)
+    labels = one[0].label, two[0].label
+    return Difference(*labels, words, profile, parameters, scenario, kernel, attempts)
+
+
+def _attempts(
+    plan: Plan, cells: tuple[Cell, Cell], scenario: dict[str, Pair]
+) -> tuple[Pair | None, dict[str, Pair]]:
+    """How often radios try frames where one side announces them by RTS and the other does not, if
+    that differs, and the keys of the scenario without those whose effect this is: a limit that
+    makes both sides try as often is no difference.
+    """
+    one, two = (tries.radios(plan.runner, cell) for cell in cells)
+    if one is None or two is None or one.announced == two.announced:
+        return None, scenario
+    rest = {k: v for k, v in scenario.items() if k not in tries.LIMITS}
+    return ((one.words(), two.words()) if one.limits != two.limits else None), rest
 
 
 def _called(axis: str, levels: tuple[Level, Level], parameters: Mapping[str, Pair]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import alike, cautions, cutoff, frames, metrics, paired, stats, toml
+from wifu import alike, cautions, cutoff, frames, metrics, paired, stats, taken, toml, unlike
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -150,6 +151,7 @@ class Results:
                 "Undo that change, or run the plan into another folder"
             )
         self._compared: dict[tuple[str, str, str], pd.DataFrame] = {}
+        self._bounds: dict[tuple[str, str], stats.Interval] = {}
 
     def _newest(self) -> bool:
         """Whether the tables are as this lab writes them."""
@@ -274,11 +276,21 @@ class Results:
 
     def interval(self, metric: str, cell: Cell) -> stats.Interval:
         """Mean of a metric in a cell with its 95 % interval: over runs, or over batches of one;
-        without what no value can be, such as a goodput below 0.
+        without what no value can be, such as a goodput below 0. Where transfers were cut off it is
+        the least that the mean can be, and has no bounds.
         """
+        if cutoff.least(self, cell, metric):
+            return self._least(metric, cell)
         found = self._interval(metric, cell)
         known = metrics.metric_of(metric)
         return found.within(known.least, known.most)
+
+    def _least(self, metric: str, cell: Cell) -> stats.Interval:
+        if (found := self._bounds.get((metric, cell.name))) is None:
+            known = cutoff.bounded(self, cell, metric)
+            found = replace(stats.mean_interval(known), low=float("nan"), high=float("nan"))
+            self._bounds[metric, cell.name] = found = replace(found, method="none")
+        return found
 
     def _interval(self, metric: str, cell: Cell) -> stats.Interval:
         x = self.sample(metric, cell.labels).to_numpy(float)
@@ -293,7 +305,11 @@ class Results:
             if octets.ndim == 2 and octets.shape[1] >= 3:
                 own = octets.mean(axis=0) if base == "goodput" else octets.sum(axis=0)
                 return stats.batch_rate(own * 8.0, list(rows["batch_s"].iloc[0]))
-        return stats.mean_interval(x)
+        known = stats.clean(x)
+        if base == "finished" and known.size > 1 and np.isin(known, (0.0, 1.0)).all():
+            # That all of so many runs did, or none, says something of others, and not all.
+            return stats.wilson(int(known.sum()), int(known.size))
+        return stats.mean_interval(known)
 
     def wide(self) -> list[Cell]:
         """Cells whose interval is still wider than the plan's `until` asks for."""
@@ -306,16 +322,17 @@ class Results:
     def summary(self, metric: str | None = None) -> pd.DataFrame:
         """One row per cell: labels, and mean, 95 % interval, sd, median, ... in its `unit`. `n` are
         the runs that have a value, or the batches of one, whichever the interval is of. Where
-        transfers were cut off that are missing in it a mean is `at_least` so much and has no
-        interval; `unfinished` says how many there were.
+        transfers were cut off a mean is `at_least` so much, with each of them until then, and has
+        neither interval nor spread; `unfinished` says how many there were.
         """
         name = metric or self.plan.metrics[0]
         known = metrics.metric_of(name)
         scale, unit = known.scale, known.unit
         rows = []
         for cell in self.plan.cells:
-            x = stats.clean(self.sample(name, cell.labels).to_numpy(float)) / scale
             interval, least = self.interval(name, cell), cutoff.least(self, cell, name)
+            x = stats.clean(self.sample(name, cell.labels).to_numpy(float)) / scale
+            x = x[:0] if least else x  # those that are known are the quick ones
             rows.append(
                 {
                     **cell.labels,
@@ -323,8 +340,8 @@ class Results:
                     "unit": unit,
                     "n": interval.n,
                     "mean": interval.estimate / scale,
-                    "low": float("nan") if least else interval.low / scale,
-                    "high": float("nan") if least else interval.high / scale,
+                    "low": interval.low / scale,
+                    "high": interval.high / scale,
                     "at_least": least,
                     "unfinished": cutoff.beside(self, cell, name),
                     "sd": float(np.std(x, ddof=1)) if x.size > 1 else float("nan"),
@@ -361,9 +378,8 @@ class Results:
         tested and there is no interval. What may be negative, as utility, has no ratio, nor where
         the interval of the baseline's mean reaches 0; that of others ends at 0. Of how
         long transfers take there is neither where some were `cut` off by the end of a run.
-        `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: it
-        counts what happened, and the two delivered more or less than each other, or its values are
-        not of the same.
+        `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: none
+        is better or worse, as its values are not of the same, and `why` says what is not.
         """
         own = self.plan.pair
         pair = own if pair is None else pair
@@ -392,6 +408,7 @@ class Results:
                 continue
             both = [cell, *self.cells(against)]
             cut = any(cutoff.least(self, c, metric) for c in both)
+            why = unlike.reasons(self, both, metric)
             rest = {k: v for k, v in cell.labels.items() if k != pair}
             rows.append(
                 {
@@ -401,7 +418,7 @@ class Results:
                     **paired.against(metric, x, y, cut),
                     **({"cut": cut} if cutoff.of_finished(metric) else {}),
                     "unfinished": cutoff.unfinished(self, both, metric),
-                    **({"uneven": True} if cautions.uneven(self, both, metric) else {}),
+                    **({"uneven": True, "why": "; ".join(why)} if why else {}),
                 }
             )
             # What is known of both sides says nothing of what was cut off.
@@ -431,6 +448,7 @@ class Results:
             "correction": None if self.plan.deterministic else HOLM,
             "level": LEVEL,
             "differences": [d.to_json() for d in alike.differences(self.plan)],
+            "profiles": [*taken.halves(self.plan), *taken.notes(self.plan)],
             "notes": {k: said for k, frame in tables.items() if (said := self._said(k, frame))},
             "tables": {k: _rows(frame) for k, frame in tables.items() if not frame.empty},
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,55 +13,45 @@ from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
-from wifu.metrics import RUN_METRICS, SIMULATED, column, cut_short, parts, unstarted
-from wifu.probes import SELECTED, arrived, few, outlasting, selected
+from wifu.metrics import SIMULATED, column, cut_short, parts, unstarted
+from wifu.probes import arrived, few, outlasting
 from wifu.rows import Results, rows_of
 from wifu.rows import carriers as carriers
 from wifu.stamps import first
+from wifu.unlike import (
+    RATES,
+    alone,
+    classes,
+    counted,
+    failing,
+    flows_of,
+    loads,
+    mixed,
+    numbers,
+    passing,
+    samples,
+    smallest,
+    strangers,
+    together,
+    tried,
+)
 
 MOST = 10
 """Cells that are named."""
 
-SHARES = ("jain", "unfairness", "utility", "lowest", "weakest", "sum_rates")
-"""Metrics that take the flows' goodputs for parts of what they share."""
-
-COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "per run")
-"""Metrics that count events of a run."""
-
 APART = 1.05
 """Up to so many times what flows carry together, and the sum of their goodputs is taken for it."""
-
-EVEN = 1.1
-"""Up to so many times as many bytes delivered, and counts are compared."""
-
-SIZED = ("file", "trace", *ASKING)
-"""Applications of which the scenario tells how much they send."""
 
 ENOUGH = 10
 """Of so many batches an interval is made without a word: how much fewer depend on each other they
 do not tell.
 """
 
-MOSTLY = 0.5
-"""In more of a cell's runs flows hardly met, and their shares are not compared."""
-
 STALLED = 2.0
 """So many times as long as any before it, and a batch that is not over is told."""
 
 WHOLE = ("loss", "finished")
 """Metrics of all flows, that goodput of some stands beside."""
-
-CLASS = 1 / 16
-"""How wide the classes are that round-trip times are counted in, of what they begin at."""
-
-SAMPLED = 3.0
-"""So many times as many round-trip samples by each data segment, and they are not of the same."""
-
-INSTANT = 1e-6
-"""Times that are so much apart at the most, in seconds, are the same."""
-
-RATES = ("goodput", "aggregate", "starved", *SHARES)
-"""Metrics of goodputs."""
 
 
 def notes(results: Results, cells: Sequence[Cell], metric: str) -> list[str]:
@@ -93,7 +83,7 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Where flows were not there at the same time."""
-    by = _together(results, cells, metric)
+    by = together(results, cells, metric)
     apart, hardly = by["shared"] <= 0, by["shared"] < by["longest"] / 2
     told = []
     if apart.any():
@@ -106,35 +96,9 @@ def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
             f"In {part} of {len(by)} runs all flows were there together for less than half of the "
             "time of the longest: for the most part their goodputs are no shares of one capacity."
         )
-    if _strangers(results, cells, metric):
+    if strangers(results, cells, metric):
         told.append("There is neither colour nor bold where that is so in most runs of a cell.")
     return " ".join(told)
-
-
-def _together(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
-    """For how long all flows of each run were there together, and how long the longest was."""
-    measured = results.plan.measure.mode in ("transfer", "receiver")
-    rows = carriers(rows_of(results, cells), metric)
-    rows = rows if measured and parts(metric)[0] in SHARES else rows[:0]
-    end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
-    spans = rows.assign(end=end.fillna(rows["sim_seconds"]), start=rows["start_s"].fillna(0.0))
-    spans = spans.assign(lasted=spans["end"] - spans["start"])
-    by = spans.groupby(["cell", "run"]).agg(
-        count=("flow", "size"),
-        last=("start", "max"),
-        first=("end", "min"),
-        longest=("lasted", "max"),
-    )
-    return by[by["count"] > 1].assign(shared=by["first"] - by["last"])
-
-
-def _strangers(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether in most runs of a cell flows hardly met, of a metric of what they share."""
-    if (base := parts(metric)[0]) not in SHARES or base == "sum_rates":
-        return False
-    by = _together(results, cells, metric)
-    hardly = (by["shared"] < by["longest"] / 2).groupby("cell").mean()
-    return bool((hardly > MOSTLY).any())
 
 
 def _sum(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -302,92 +266,12 @@ def _cut_window(
     return " ".join(told)
 
 
-def _failing(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Connections that gave up before the run was to end."""
-    return faults.failed(results, cells, metric) if parts(metric)[0] in RATES else ""
-
-
-def uneven(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether these cells cannot be called better or worse by a metric: it counts what their runs
-    did to deliver much more or less (of two transports the one that delivers a tenth retransmits
-    less, and is no better for it), or its values are not of the same (`UNLIKE`).
-    """
-    if "flow" not in results.flows:  # no run came out
-        return False
-    least, most = _delivered(results, cells, metric)
-    return most > EVEN * least or any(found(results, cells, metric) for found in UNLIKE)
-
-
-def _passing(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Flows that ended or began within steady state."""
-    if parts(metric)[0] not in RATES or parts(metric)[0] == "aggregate":
-        return ""
-    if results.plan.measure.mode != "steady":
-        return ""
-    rows = carriers(rows_of(results, cells), metric)
-    took = rows["batch_s"].map(lambda spans: np.sum(spans) if spans is not None else np.nan)
-    # Without a batch that counts it is what `_short` tells.
-    ended = rows["finished"].eq(True) & (rows["last_byte_s"] < rows["sim_seconds"] - INSTANT)
-    late = rows["start_s"].fillna(0.0) > rows["sim_seconds"] - took + INSTANT
-    count = int((ended | late).sum())
-    if not count:
-        return ""
-    return (
-        f"{count} of {len(rows)} flows were there for a part of the batches only "
-        f"({int(ended.sum())} ended before the run): by the time of all batches, "
-        "their goodput is what they had to send and when, not how fast they were. There "
-        "is neither colour nor bold."
-    )
-
-
-def _delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
-    """The least and the most bytes that runs of a cell delivered on the mean, of a metric that
-    counts, or is of how long it takes to deliver what the scenario does not tell; of others
-    nothing.
-    """
-    base = parts(metric)[0]
-    if base not in (*COUNTS, *OF_FINISHED) or "flow" not in results.flows:
-        return 0.0, 0.0
-    # A load of datagrams is what the scenario says, and would hide what the others delivered.
-    rows = carriers(rows_of(results, cells), metric)
-    if base in OF_FINISHED:
-        open_ended = {(c.name, n) for c in cells for n, app in _apps(c) if app not in SIZED}
-        keys = zip(rows["cell"], rows["flow"], strict=True)
-        own = np.asarray([(cell, int(flow)) in open_ended for cell, flow in keys], dtype=bool)
-        rows = rows[own & rows["finished"].eq(True)]
-    by = rows.groupby("cell")
-    means = by["bytes"].sum() / by["run"].nunique()
-    return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
-
-
-def _counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Counts of runs that delivered differently."""
-    names = {c.name for c in cells}
-    groups = [[c for c in row if c.name in names] for row in results.plan.groups()]
-    pairs = [_delivered(results, group, metric) for group in groups]
-    found = [(least, most) for least, most in pairs if most > EVEN * least]
-    if not found:
-        return ""
-    least, most = max(found, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
-    if parts(metric)[0] in OF_FINISHED:
-        return (
-            f"Times of what a flow could send, which runs of compared cells delivered "
-            f"{least / 1e6:.3g} to {most / 1e6:.3g} MB of: there is neither colour nor bold where "
-            f"that is more than {EVEN - 1:.0%} apart, as less takes less time."
-        )
-    return (
-        f"Counts per run, of compared cells whose runs delivered from {least / 1e6:.3g} to "
-        f"{most / 1e6:.3g} MB: there is neither colour nor bold where they are more than "
-        f"{EVEN - 1:.0%} apart, as who delivers less has less to repeat."
-    )
-
-
 def _paused(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows that rest between their requests, or write by a timetable."""
     base, only = parts(metric)
     if base not in (*RATES, *OF_FINISHED):
         return ""
-    flows = [flow for cell in cells for n, flow in _flows(cell) if only in (None, n)]
+    flows = [flow for cell in cells for n, flow in flows_of(cell) if only in (None, n)]
     if any(flow.get("protocol") != "udp" for flow in flows):
         flows = [flow for flow in flows if flow.get("protocol") != "udp"]
     told = []
@@ -404,17 +288,6 @@ def _paused(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return " ".join(told)
 
 
-def _flows(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
-    """The flows of a cell's scenario, with their numbers."""
-    listed = cell.scenario.get("flow")
-    every = enumerate(listed if isinstance(listed, list) else [], 1)
-    return [(n, flow) for n, flow in every if isinstance(flow, dict)]
-
-
-def _apps(cell: Cell) -> list[tuple[int, str]]:
-    return [(n, str(flow.get("app", "bulk"))) for n, flow in _flows(cell)]
-
-
 def _rests(flow: Mapping[str, Any]) -> bool:
     there = str(flow.get("pause", "0")).strip("0.") not in ("", "s", "ms", "us")
     return flow.get("app") in ASKING and there
@@ -425,108 +298,6 @@ def _waits(flow: Mapping[str, Any]) -> bool:
         return True
     rows = flow.get("rows")
     return flow.get("app") == "trace" and isinstance(rows, list) and rows[0][0] != rows[-1][0]
-
-
-def _mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Means of the flows that have a value, of cells in which these are not the same."""
-    base, only = parts(metric)
-    if only is not None or not base.startswith(("srtt", "min_rtt", "rtt_p")):
-        return ""
-    name, rows = column(base), rows_of(results, cells)
-    if name not in rows:
-        return ""
-    shares = rows[name].notna().groupby([rows["cell"], rows["flow"]]).mean().unstack("cell")
-    shares = shares.loc[:, shares.max() > 0]  # of the others nothing is compared
-    worst = (0.0, "")
-    for row in results.plan.groups():
-        own = shares[[c.name for c in row if c.name in shares]]
-        for flow, found in own.iterrows():
-            apart = float(found.max() - found.min())
-            if apart > max(SELECTED, worst[0]):
-                most, least = found.idxmax(), found.idxmin()
-                words = (
-                    f"flow {flow} has a value in {found.max():.0%} of the runs of {most} and "
-                    f"{found.min():.0%} of those of {least}"
-                )
-                worst = apart, words
-    if not worst[1]:
-        return ""
-    return (
-        f"Means are of the flows that have a value, and {worst[1]}: means of different flows are "
-        "not compared, and there is neither colour nor bold."
-    )
-
-
-def _alone(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Shares where there is nothing to share, or nobody to share it with."""
-    if parts(metric)[0] not in ("jain", "weakest", "unfairness"):
-        return ""
-    by = carriers(rows_of(results, cells), metric).groupby(["cell", "run"])
-    runs = by.agg(count=("flow", "size"), octets=("bytes", "sum"))
-    single, nothing = int((runs["count"] == 1).sum()), int((runs["octets"] == 0).sum())
-    told = []
-    if single:
-        told.append(
-            f"In {single} of {len(runs)} runs there is one flow alone, which has no share of "
-            "anything: that it is fair says nothing, and there is neither colour nor bold."
-        )
-    if nothing:
-        told.append(
-            f"In {nothing} of {len(runs)} runs nobody got anything: they have no value here."
-        )
-    return " ".join(told)
-
-
-def _single(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    return "one flow alone" in _alone(results, cells, metric)
-
-
-def _classes(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """That percentiles are of classes."""
-    if not parts(metric)[0].startswith("rtt_p"):
-        return ""
-    return (
-        "Round-trip times are counted in classes: percentiles are true to within 1/16 "
-        f"({CLASS:.2%}), of which intervals know nothing. Cells that are less apart have neither "
-        "colour nor bold."
-    )
-
-
-def _same_class(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether the two least of some cells may be of one class."""
-    if not parts(metric)[0].startswith("rtt_p"):
-        return False
-    known = sorted(v for c in cells if (v := results.sample(metric, c.labels).mean()) > 0)
-    return len(known) > 1 and bool(known[1] < known[0] * (1 + CLASS))
-
-
-def _samples(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Round-trip times of which senders take one by every acknowledgement, or by hardly any: such
-    percentiles are not of the same.
-    """
-    base, _ = parts(metric)
-    if not base.startswith("rtt_p"):
-        return ""
-    rows, names = carriers(rows_of(results, cells), metric), ("rtt_samples", "data_segments")
-    if not all(name in rows for name in names):  # of an older lab
-        return ""
-    told = rows[["cell", *names]].astype(dict.fromkeys(names, float)).dropna()
-    sums = told.groupby("cell")[[*names]].sum()
-    shares = (sums["rtt_samples"] / sums["data_segments"].where(lambda x: x > 0)).dropna()
-    worst = (SAMPLED, "", "")
-    for row in results.plan.groups():
-        own = shares[[c.name for c in row if c.name in shares]]
-        if len(own) > 1 and own.min() > 0 and own.max() / own.min() > worst[0]:
-            worst = (own.max() / own.min(), str(own.idxmax()), str(own.idxmin()))
-    if not worst[1]:
-        return ""
-    _, most, least = worst
-    return (
-        f"Senders do not take round-trip samples alike: {most} {shares[most]:.2g} by each data "
-        f"segment sent, {least} {shares[least]:.2g}. Who takes few takes them at moments of its "
-        "own, such as once by each feedback, and percentiles are of those: they are no delays of "
-        "all data. There is neither colour nor bold."
-    )
 
 
 def _both_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -541,38 +312,29 @@ def _both_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
-UNLIKE: tuple[Callable[[Results, Sequence[Cell], str], object], ...] = (
-    _passing,
-    _failing,
-    selected,
-    few,
-    _strangers,
-    _mixed,
-    _single,
-    _same_class,
-    _samples,
-)
-"""What takes colour and bold from a comparison of some cells."""
-
 SAID = (
     _beside,
     _apart,
     _sum,
     _absent,
-    _failing,
+    failing,
     _short,
     _small,
     outlasting,
     _partly,
-    _counted,
-    _passing,
+    counted,
+    passing,
     arrived,
+    loads,
     few,
-    _mixed,
+    mixed,
     _paused,
-    _alone,
-    _classes,
-    _samples,
+    alone,
+    numbers,
+    classes,
+    samples,
+    smallest,
+    tried,
     uncounted,
     _both_ways,
 )

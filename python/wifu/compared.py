@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import stats
+from wifu import stats, unlike
 from wifu.api import LEVEL
 from wifu.cells import Label
 from wifu.metrics import metric_of
@@ -17,6 +17,13 @@ from wifu.plan import Plan
 
 CUT, NONE, IDENTICAL = "cut off", "no value", "identical"
 """What is told in place of a number."""
+
+UNTESTED = "nothing is tested of fewer than three pairs of runs, or where nothing is random"
+UNSURE = f"p is {LEVEL:g} or more, or the interval holds that there is no difference"
+"""Why a number has no colour that has none for itself."""
+
+REASONS = (CUT, NONE, IDENTICAL, UNTESTED, UNSURE, *(r.words for r in unlike.REASONS))
+"""All reasons for which a comparison has no colour, as it says them."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,10 @@ class Told:
     """
     instead: str = ""
     """What is told in place of it, if anything is."""
+    why: str = ""
+    """Why it is not clear, one or several of `REASONS`; nothing if it is."""
+    unlike: bool = False
+    """Whether that is because it is of what is not the same, whatever p and interval say."""
 
     @property
     def none(self) -> float:
@@ -51,24 +62,28 @@ class Told:
 def told(row: Mapping[Any, Any], name: str) -> Told:
     """What a row says of the metric `name`."""
     if row.get("cut"):
-        return Told(instead=CUT)
+        return Told(instead=CUT, why=CUT)
     if row["n"] == 0:
-        return Told(instead=NONE)
+        return Told(instead=NONE, why=NONE)
     metric = metric_of(name)
     difference = not math.isfinite(row["ratio"])
     if row["identical"]:
-        return Told(0.0 if difference else 1.0, difference=difference, instead=IDENTICAL)
+        same = 0.0 if difference else 1.0
+        return Told(same, difference=difference, instead=IDENTICAL, why=IDENTICAL)
     if difference:
         keys, scale = ("difference", "difference_low", "difference_high"), metric.scale
     else:
         keys, scale = ("ratio", "low", "high"), 1.0
     value, low, high = (row[k] / scale for k in keys)
     none = 0.0 if difference else 1.0
-    even = row.get("uneven") is not True
     # Beside a p there is no interval where nothing varies: what p says is all there is.
     leaves = low > none or high < none or not math.isfinite(low)
-    clear = even and row["p_holm"] < LEVEL and leaves
-    return Told(value, low, high, difference, bool(clear))
+    if row.get("uneven") is True:
+        return Told(value, low, high, difference, why=row["why"], unlike=True)
+    if not math.isfinite(row["p_holm"]):
+        return Told(value, low, high, difference, why=UNTESTED)
+    clear = bool(row["p_holm"] < LEVEL and leaves)
+    return Told(value, low, high, difference, clear, why="" if clear else UNSURE)
 
 
 def baseline(plan: Plan) -> Label | None:

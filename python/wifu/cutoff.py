@@ -180,9 +180,24 @@ def least(results: Results, cell: Cell, metric: str) -> bool:
     return of_finished(metric) and bool(runs(results, cell, metric))
 
 
+def bounded(results: Results, cell: Cell, metric: str) -> pd.Series[float]:
+    """A metric of the runs of a cell, by run: where transfers were cut off or failed, the least
+    that it can be. The mean of those that came to an end is no such thing: the slower a transport,
+    the quicker are the few that it finishes.
+    """
+    sample = results.sample(metric, cell.labels)
+    own = sample.droplevel("cell") if len(sample) else sample
+    known = {int(run): float(value) for run, value in own.items()}
+    if of_finished(metric):
+        found = sorted(runs(results, cell, metric))
+        known |= {run: at_least(results, cell, run, metric) for run in found}
+    return pd.Series(known, dtype=float)
+
+
 def at_least(results: Results, cell: Cell, run: int, metric: str) -> float:
-    """The least that a metric of finished transfers can be in a run that is one of `runs`, in
-    seconds: had all of them come to an end when the run did. Those that failed are not in it.
+    """The least that a metric of finished transfers can be in a run, in seconds: had all of them
+    come to an end when the run did. Those that failed count until then, too, and requests that did
+    until their connection had failed: nothing of them is ever complete.
     """
     outcome, (base, only) = results.outcome(cell, run), parts(metric)
     listed, end = outcome["flows"], float(outcome["sim_seconds"])
@@ -191,6 +206,7 @@ def at_least(results: Results, cell: Cell, run: int, metric: str) -> float:
     specs, took = cell.scenario.get("flow") or [], []
     for flow in own:
         took += download_delays(flow)
+        took += [float(each["failed_s"]) for each in flow.get("requests_failed") or []]
         spec = specs[int(flow["id"]) - 1]
         if (spec.get("app") in ENDING or _talk(spec)) and not flow.get("finished"):
             took.append(max(0.0, end - float(flow.get("start_s") or 0.0)))
@@ -231,7 +247,10 @@ def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
         told = f"{gone} of {of} {called} failed" if cut == gone else f"{told}, {gone} failed"
     if not any(least(results, cell, metric) for cell in cells):
         return f"{told} and are missing; none had taken longer than others of its flow."
-    return f"{told} and are missing: means of such cells are the least that they can be (≥)."
+    return (
+        f"{told}: they count with their time so far, and means of such cells are the least that "
+        "they can be (≥)."
+    )
 
 
 def _of_rates(of: str, cut: int, gone: int) -> str:

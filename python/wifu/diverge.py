@@ -1,10 +1,11 @@
 """Where the same plan gave something else on another substrate: by how much, and how surely.
 
 The verdict looks at the 95 % interval of the relative difference of the means. It lies within the
-tolerance (10 % unless the plan says another): agree. It lies wholly outside: differ. Else open:
-more runs would tell. Fewer than three runs: too few. Counts of events are not compared where runs
-had other flows, another radio or another topology, or delivered more than a tenth more: who
-delivers less has less to repeat. Times of transfers stay open where the end of runs cut some off.
+tolerance (10 % unless the plan says another): agree. It lies wholly outside: differ, of six runs of
+each at least. Else open: more runs would tell. Fewer than three runs: too few. Counts of events are
+not compared where runs had other flows, another radio or another topology, or delivered more than a
+tenth more: who delivers less has less to repeat. Times of transfers stay open where the end of runs
+cut some off.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, cautions, cutoff, stats
+from wifu import alike, cautions, cutoff, stats, unlike
 from wifu.api import HOLM, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
@@ -34,6 +35,10 @@ APART = "not alike"
 """What is counted is of other loads."""
 LEAST = 3
 """With fewer runs of each there is no verdict."""
+SURE = 6
+"""With fewer runs of each nothing is said to differ: of five and five, and a table of a dozen, no
+test would find it, however far apart they are.
+"""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,10 @@ class Row:
     """p corrected by Holm over the cells of the table: of this metric on this substrate."""
     unfinished: tuple[str, str] = ("", "")
     """How many transfers the end of runs cut off, in words, on each."""
+    least: tuple[bool, bool] = (False, False)
+    """Whether the mean is but the least that it can be, on each."""
+    missing: tuple[int, int] = (0, 0)
+    """How many runs of each are missing to say that they differ."""
 
     def words(self) -> list[str]:
         """Cell, both values, difference, relative difference, distance, p, runs."""
@@ -72,8 +81,11 @@ class Row:
         return [
             ", ".join(str(v) for v in self.labels.values()) or self.cell,
             *(
-                f"{told(value)} ({cut})" if cut else told(value)
-                for value, cut in zip((self.reference, self.other), self.unfinished, strict=True)
+                f"{'≥ ' if least and math.isfinite(value.estimate) else ''}{told(value)}"
+                f"{f' ({cut})' if cut else ''}"
+                for value, cut, least in zip(
+                    (self.reference, self.other), self.unfinished, self.least, strict=True
+                )
             ),
             told(self.difference),
             told(self.relative, 100.0), f"{self.ks:.2f}" if known else "-",
@@ -105,6 +117,8 @@ class Row:
             "p_holm": finite(self.p_holm),
             "verdict": self.verdict,
             "unfinished": list(self.unfinished),
+            "at_least": list(self.least),
+            "missing": list(self.missing),
         }
 
     def flat(self) -> dict[str, Any]:
@@ -112,6 +126,8 @@ class Row:
         out = self.to_json()
         labels = {k: str(v) for k, v in out.pop("labels").items()}
         out["unfinished"] = "; ".join(filter(None, out["unfinished"]))
+        for key in ("at_least", "missing"):
+            out[f"reference_{key}"], out[f"other_{key}"] = out.pop(key)
         for name in ("reference", "other", "difference", "relative"):
             part = out.pop(name)
             out |= {f"{name}_{k}": part[k] for k in ("estimate", "low", "high", "n")}
@@ -145,7 +161,25 @@ class Divergence:
                 f"{APART}: counts of runs that had other flows, another radio or another topology, "
                 "or delivered more than 10 % apart. Who delivers less has less to repeat."
             )
-        return [*told, *self.cautions]
+        return [*told, *self._open(), *self.cautions]
+
+    def _open(self) -> Iterator[str]:
+        """What lies outside the tolerance by too few runs to say that it differs."""
+        for (metric, substrate), rows in self.groups().items():
+            short = [row for row in rows if any(row.missing)]
+            if not short:
+                continue
+            more = [max(row.missing[n] for row in short) for n in (0, 1)]
+            wanted = [
+                f"{count} more run{'s' if count > 1 else ''} on {place}"
+                for count, place in zip(more, (self.reference, substrate), strict=True)
+                if count
+            ]
+            yield (
+                f"{metric_of(metric).label}, {substrate}: {len(short)} of {len(rows)} cells lie "
+                f"outside the tolerance and are {OPEN}, as so few runs cannot say that they "
+                f"differ: {' and '.join(wanted)} could."
+            )
 
     def groups(self) -> dict[tuple[str, str], list[Row]]:
         """Rows by metric and substrate."""
@@ -166,7 +200,8 @@ class Divergence:
         counts = ", ".join(f"{n} {v}" for v, n in self.counts().items())
         return (
             f"{counts}. Agree: the 95 % interval of the relative difference of the means lies "
-            f"within ±{self.tolerance * 100:g} %; differ: wholly outside; open: neither."
+            f"within ±{self.tolerance * 100:g} %; differ: wholly outside, of {SURE} runs of each "
+            "at least; open: neither."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -268,27 +303,46 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
     difference = stats.apart(y, x, *runs)
     relative = stats.relative(y, x, *runs)
     ks, p = stats.distance(y, x)
-    known = (stats.mean_interval(x), stats.mean_interval(y))
     exact = first.plan.deterministic and len(x) == 1
     enough = (len(x) >= LEAST or exact) and len(y) >= LEAST
     there = next(c for c in other.plan.cells if dict(c.labels) == dict(cell.labels))
     sides = ((first, cell), (other, there))
+    least = (cutoff.least(first, cell, metric), cutoff.least(other, there, metric))
+    one, two = (
+        _scaled(r.interval(metric, c), scale) if bound else stats.mean_interval(sample)
+        for (r, c), bound, sample in zip(sides, least, (x, y), strict=True)
+    )
+    missing = (0, 0)
     if not (len(x) and len(y)):
         verdict = ABSENT
     elif not enough:
         verdict = FEW
-    elif parts(metric)[0] in cautions.COUNTS and _apart(metric, sides):
+    elif parts(metric)[0] in unlike.COUNTS and _apart(metric, sides):
         verdict = APART
     else:
         verdict = _verdict(difference, relative, tolerance)
+        if verdict == DIFFER and any(few := (_missing(x, exact), _missing(y, exact=False))):
+            verdict, missing = OPEN, few
         # Means of the transfers that ended are the least that they can be.
-        if verdict != OPEN and any(cutoff.least(r, c, metric) for r, c in sides):
-            verdict = OPEN
+        if any(least):
+            verdict, missing = OPEN, (0, 0)
+            difference = relative = stats.mean_interval(())
+            ks = p = math.nan
     unfinished = [cutoff.unfinished(r, [c], metric) for r, c in sides]
     return Row(
-        metric, cell.name, dict(cell.labels), other.plan.substrate, *known, difference, relative,
-        paired, ks, p, verdict, unfinished=(unfinished[0], unfinished[1]),
+        metric, cell.name, dict(cell.labels), other.plan.substrate, one, two, difference, relative,
+        paired, ks, p, verdict, unfinished=(unfinished[0], unfinished[1]), least=least,
+        missing=missing,
     )  # fmt: skip
+
+
+def _scaled(of: stats.Interval, scale: float) -> stats.Interval:
+    return replace(of, estimate=of.estimate / scale)
+
+
+def _missing(sample: pd.Series[float], exact: bool) -> int:
+    """How many runs more it takes to say that something differs; none of what is exact."""
+    return 0 if exact else max(0, SURE - len(sample))
 
 
 Side = tuple[Results, Cell]
@@ -300,7 +354,7 @@ def _apart(metric: str, sides: tuple[Side, Side]) -> bool:
     if alike.other_load(cell, there):
         return True
     means = [_delivered(metric, *side) for side in sides]
-    return max(means) > cautions.EVEN * min(means)
+    return max(means) > unlike.EVEN * min(means)
 
 
 def _delivered(metric: str, results: Results, cell: Cell) -> float:

@@ -346,7 +346,9 @@ RUN_METRICS: dict[str, Metric] = {
     "utility": Metric(
         "log utility", "", 1.0, "more", lambda o, x: log_utility(x), least=float("-inf")
     ),
-    "starved": Metric("starved flows", "%", 0.01, "less", lambda o, x: starved_share(x), most=1.0),
+    "starved": Metric(
+        "flows starved (below 1 kb/s)", "%", 0.01, "less", lambda o, x: starved_share(x), most=1.0
+    ),
     "delay": Metric("mean download time", "s", 1.0, "less", _delay(np.mean)),
     "delay_median": Metric("median download time", "s", 1.0, "less", _delay(np.median)),
     "srtt": Metric(

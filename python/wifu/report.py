@@ -11,12 +11,22 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from wifu import alike, cautions, compared, cutoff, hostcost, paired, published, stats, toml
+from wifu import (
+    cautions,
+    compared,
+    comparisons,
+    cutoff,
+    hostcost,
+    paired,
+    published,
+    stats,
+    taken,
+    toml,
+    unlike,
+)
 from wifu import claims as claiming
 from wifu import diverge as diverging
-from wifu.api import COMPARED, HOLM, LEVEL, Results
+from wifu.api import COMPARED, LEVEL, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.figures import Drawn, NotDrawn, draw_all, draw_divergence
@@ -68,7 +78,7 @@ def render(
     """The report as text; its figures of substrates are so many `columns` of a paper wide."""
     parts = [
         ("results", "Results", _results(results)),
-        ("comparison", "Comparison", _comparison(results)),
+        ("comparison", "Comparison", comparisons.html_of(results)),
         ("divergence", "Substrates", _divergence(results, columns)),
         ("figures", "Figures", "".join(_figure(d) for d in figures)),
         ("claims", "Claims", _claims(results)),
@@ -145,6 +155,7 @@ def _alerts(results: Results) -> str:
             f"{E(', '.join(m['code']))}.</div>"
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
+    out += [f"<p class='note'>{E(told)}</p>" for told in taken.notes(results.plan)]
     if cost := hostcost.note(results.plan):
         out.append(f"<p class='note'>{E(cost[0].upper() + cost[1:])}.</p>")
     for words, names in m.get("absent", {}).items():
@@ -215,7 +226,7 @@ def best_of(results: Results, name: str) -> set[str]:
         known = [c for c in row if math.isfinite(means[c.name])]
         if len(known) < 2 or any(cutoff.least(results, c, name) for c in row):
             continue
-        if cautions.uneven(results, row, name):
+        if unlike.reasons(results, row, name):
             continue
         first = (max if better == "more" else min)(known, key=lambda c: means[c.name])
         others = [c for c in known if c is not first]
@@ -300,7 +311,7 @@ def _cell(
         text = f"<b>{text}</b>"
     if cell.name in least:
         text = f"≥ {text}"
-    elif found.cut:
+    elif found.cut or found.method == stats.WILSON:
         low, high = (number(v / scale, half) for v in (found.low, found.high))
         text += f" <span class='pm'>{low} to {high}</span>"
     elif found.known:
@@ -312,95 +323,6 @@ def _cell(
     second = "" if cell.name in best else " second"
     bar = f"<div class='bar{second}' style='width:{width:.1f}%'></div>" if width > 0 else ""
     return f"<td class='value'>{text}{bar}</td>"
-
-
-def _comparison(results: Results) -> str:
-    plan = results.plan
-    if plan.pair is None or len(plan.axis(plan.pair).levels) < 2:
-        return ""
-    out, beyond = [], []
-    for n, name in enumerate(plan.metrics[:COMPARED]):
-        frame = results.compare(name)
-        if frame.empty:
-            continue
-        beyond += compared.beyond(frame, name)
-        table = _ratios(results, frame, name)
-        words = Words(results, {}, plain=True)
-        head = f"{words.metric(name)}, relative to {words.apart(plan.pair, frame['baseline'][0])}"
-        head = head[0].upper() + head[1:]
-        if n == 0:
-            out.append(f"<h3>{E(head)}</h3>{table}")
-        else:
-            out.append(f"<details><summary>{E(head)}</summary>{table}</details>")
-    if not out:
-        return ""
-    same = "random numbers" if plan.substrate == "sim" else "seed, not the same real time,"
-    told = (
-        f"Run by run: the same run number had the same {same} everywhere. Ratios of means, or "
-        " (Δ) mean differences where a ratio says nothing, with 95 % intervals; p of a paired "
-        f"permutation test of no difference, corrected by {HOLM}. Green is better, red worse: p is "
-        f"below {LEVEL:g} and the interval leaves out 1 (a difference's 0), or there is none, as "
-        "nothing varies; grey is neither. Where all runs were identical nothing is tested."
-    )
-    if plan.deterministic:
-        told, beyond = "Ratios; nothing is random here, so they are exact.", []
-    apart = alike.differences(plan)
-    alerts = [*(d.sentence() for d in apart), *beyond]
-    warned = "".join(f"<div class='alert soft'>{E(alert)}</div>" for alert in alerts)
-    return f"{warned}<p class='note'>{E(told)}</p>{''.join(out)}"
-
-
-def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
-    pair = results.plan.pair or ""
-    computed = {"baseline", "n", "ratio", "low", "high", "identical", "cut", "unfinished", "p"}
-    computed |= {"p_holm", "difference", "difference_low", "difference_high", "uneven", pair}
-    labels = [c for c in frame.columns if c not in computed]
-    columns = list(dict.fromkeys(frame[pair]))
-    words = Words(results, {}, plain=True)
-    heads = [*map(words.axis, labels), *(words.apart(pair, c) for c in columns)]
-    head = "".join(f"<th>{E(str(h))}</th>" for h in heads)
-    rows: dict[tuple[Any, ...], dict[Any, str]] = {}
-    for row in frame.to_dict("records"):
-        key = tuple(row[c] for c in labels)
-        cut = f" <span class='pm'>{E(row['unfinished'])}</span>" if row["unfinished"] else ""
-        rows.setdefault(key, {})[row[pair]] = _ratio(row, name) + cut
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td class='label'>{E(words.level(k, v))}</td>"
-            for k, v in zip(labels, key, strict=True)
-        )
-        + "".join(f"<td class='value'>{cells.get(c, '')}</td>" for c in columns)
-        + "</tr>"
-        for key, cells in rows.items()
-    )
-    return (
-        f"<div class='scroll'><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _ratio(row: dict[Any, Any], name: str) -> str:
-    """A ratio, or a difference where there is none: green or red where p, corrected, and the
-    interval say that there is one.
-    """
-    found = compared.told(row, name)
-    if found.instead:
-        return f"<span class='same'>{found.instead}</span>"
-    better = (found.value > found.none) == (metric_of(name).better == "more")
-    css = ("up" if better else "down") if found.clear else "same"
-    half = (found.high - found.low) / 2
-    text = number(found.value, half if found.known else None)
-    if found.difference:
-        text = f"Δ {text} {compared.unit(name)}".rstrip()
-    text = f"<span class='{css}'>{E(text)}</span>"
-    if found.known:
-        low, high = number(found.low, half), number(found.high, half)
-        text += f" <span class='pm'>{low} to {high}</span>"
-    p = row["p_holm"]
-    if math.isfinite(p):
-        text += f" <span class='pm'>p {'&lt; 0.001' if p < 0.001 else f'= {p:.3f}'}</span>"
-    return text
 
 
 def _figure(drawn: Drawn | NotDrawn) -> str:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wifu import alike, cautions, compared, cutoff, hostcost, stats, undrawn
+from wifu import alike, cautions, compared, cutoff, hostcost, stats, taken, undrawn
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import LEVEL, Results
@@ -129,9 +129,13 @@ def tell(folder: Path, summary: Summary, several: bool = False) -> None:
 
 
 def warn_of_differences(plan: Plan) -> None:
-    """Tell what compared levels differ in besides what their names say."""
-    for difference in alike.differences(plan):
-        screen.print(f"[yellow]warning:[/yellow] {escape(difference.sentence())}", highlight=False)
+    """Tell what compared levels differ in besides what their names say, and what protocols do not
+    take of their profiles.
+    """
+    for told in [*(d.sentence() for d in alike.differences(plan)), *taken.halves(plan)]:
+        screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
+    for told in taken.notes(plan):
+        screen.print(f"[yellow]note:[/yellow] {escape(told)}", highlight=False)
 
 
 def notes(plan: Plan) -> None:
@@ -211,7 +215,8 @@ def _relation(row: Mapping[str, Any], name: str) -> str:
     else:
         return "cannot be told: transfers were cut off" if row.get("cut") else "cannot be told"
     p = row["p_holm"]
-    return f"{text}, p {p:.2g}" if math.isfinite(p) else text
+    text += f", p {p:.2g}" if math.isfinite(p) else ""
+    return f"{text}; no better or worse: {row['why']}" if row.get("uneven") is True else text
 
 
 def _summary_table(results: Results, several: bool = False) -> Table:
@@ -262,6 +267,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "cells": [{"name": c.name, "labels": dict(c.labels)} for c in plan.cells],
             "first_block": [c.name for c, _ in first],
             "differences": [d.to_json() for d in alike.differences(plan)],
+            "profiles": [*taken.halves(plan), *taken.notes(plan)],
             "not_drawn": undrawn.warnings(plan),
             "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
         }

@@ -22,11 +22,18 @@ class Stack:
     profile: str
     values: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    """What the profile sets and no part takes."""
 
     @property
     def kernel(self) -> bool:
         """Whether it is the kernel's own, of which nobody here knows the parameters."""
         return self.words.startswith(KERNEL)
+
+    def value(self, name: str) -> str | None:
+        """The value of a parameter of whichever part has it; none if none has."""
+        found = (v for k, v in self.values.items() if k.rpartition(".")[2] == name)
+        return next(found, None)
 
 
 @lru_cache(maxsize=4096)
@@ -49,7 +56,7 @@ def stack(words: str, compositions: tuple[str, ...] = ()) -> Stack | None:
         role = part["role"]
         parts[role] = f"{parts[role]}, {part['part']}" if role in parts else part["part"]
         values |= {f"{role}.{p['name']}": p["value"] for p in part["params"]}
-    return Stack(words, told["profile"], values, parts)
+    return Stack(words, told["profile"], values, parts, tuple(told["unused"]))
 
 
 def stacks(runner: str, cell: Cell) -> list[Stack | None]:

@@ -183,6 +183,16 @@ def share_interval(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
+def wilson(k: int, n: int, level: float = 0.95) -> Interval:
+    """A share, k of n, with Wilson's interval, which has a width where all of n agree, too."""
+    found = _scipy().binomtest(k, n).proportion_ci(level, method="wilson")
+    return Interval(k / n, float(found.low), float(found.high), n, level, WILSON)
+
+
+WILSON = "Wilson"
+"""The method of intervals of shares of runs."""
+
+
 def share_bound(k: int, n: int, side: Side, level: float = 0.90) -> float:
     """Exact one-sided bound of a share, k of n."""
     found = share_interval(k, n, 2 * level - 1)

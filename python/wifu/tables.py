@@ -19,7 +19,7 @@ RESERVED = {
     # Of summaries and comparisons.
     "metric", "unit", "n", "mean", "low", "high", "at_least", "unfinished", "sd", "median", "least",
     "greatest", "baseline", "ratio", "difference", "difference_low", "difference_high",
-    "identical", "cut", "uneven", "p", "p_holm",
+    "identical", "cut", "uneven", "why", "p", "p_holm",
 }  # fmt: skip
 """Names of columns in the results, which no axis may have."""
 

@@ -37,7 +37,8 @@ pub fn meant(name: &str, known: Vec<String>) -> Option<String> {
     names::meant(name, known.iter().map(String::as_str))
 }
 
-/// Everything about a protocol as JSON: its parts and all their parameters with value and range.
+/// Everything about a protocol as JSON: its parts and all their parameters with value and range,
+/// and what its profile sets and no part of it takes (`unused`).
 ///
 /// `name` may set parameters: `tcp-newreno,iw=4`. Raises ValueError if there is none.
 ///
@@ -83,7 +84,7 @@ fn protocol(b: &Blueprint) -> Json {
     });
     json!({
         "name": b.name, "doc": b.doc, "number": b.number, "wire": b.wire.name(),
-        "profile": b.profile, "id": format!("{:08x}", b.id),
+        "profile": b.profile, "id": format!("{:08x}", b.id), "unused": b.unused,
         "parts": parts.collect::<Vec<_>>(), "engine": engine.collect::<Vec<_>>(),
     })
 }

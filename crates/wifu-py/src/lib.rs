@@ -24,6 +24,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::draws, module)?)?;
     module.add_function(wrap_pyfunction!(run::spurts, module)?)?;
     module.add_function(wrap_pyfunction!(run::testbed, module)?)?;
+    module.add_function(wrap_pyfunction!(run::attempts, module)?)?;
     module.add_class::<run::RunResult>()?;
     Ok(())
 }

@@ -161,6 +161,28 @@ pub fn testbed(scenario_json: &str) -> PyResult<String> {
     Ok(serde_json::json!({"world": topology.world, "protocols": protocols}).to_string())
 }
 
+/// How often the radios of a scenario try a frame with a whole packet (`host.mtu`) before they give
+/// it up, as JSON: a list of `data`, and of `rts` if such a frame is announced by one, or null; each
+/// pair once, in the order of the nodes. Defaults and what the testbed says are in it.
+#[pyfunction]
+pub fn attempts(py: Python<'_>, scenario_json: &str) -> PyResult<String> {
+    let scenario = parsed(scenario_json)?;
+    py.detach(|| {
+        let topology = wifu_sim::mesh::topology(&scenario).map_err(wrong)?;
+        let plan = wifu_radio::topology::resolve(&topology, &scenario.rng()).map_err(wrong)?;
+        let size = u32::from(scenario.host.mtu);
+        let mut found = Vec::new();
+        for radio in plan.nodes.iter().map(|node| &node.radio) {
+            let rts = radio.announces(size).then(|| radio.attempts.max(1));
+            let told = serde_json::json!({"data": radio.attempts_of(size), "rts": rts});
+            if !found.contains(&told) {
+                found.push(told);
+            }
+        }
+        Ok(Json::from(found).to_string())
+    })
+}
+
 /// When a flow of `onoff` over `udp` sends its datagrams, as JSON: `spurts` of (begin, how many),
 /// and the `gap` between two datagrams of one; all in seconds since its start, before `seconds`.
 ///

@@ -8,7 +8,7 @@ use wifu_wire::{Rate, Rng, Span};
 use crate::discipline::Discipline;
 use crate::error::ErrorModel;
 use crate::geometry::Geometry;
-use crate::phy::{Mode, Phy, RTS_OFF, Standard};
+use crate::phy::{Mode, OVERHEAD, Phy, RTS_OFF, Standard};
 
 /// A channel, its nodes and how they hear each other.
 #[derive(Clone, Debug)]
@@ -295,6 +295,22 @@ impl RadioConfig {
 }
 
 impl RadioConfig {
+    /// Whether a frame with an IP packet of so many octets for one receiver is announced by RTS.
+    pub fn announces(&self, ip_bytes: u32) -> bool {
+        ip_bytes + OVERHEAD > self.rts_threshold
+    }
+
+    /// Transmissions of such a frame before it is dropped, the first included: without RTS
+    /// `attempts`, after it `attempts_long`.
+    pub fn attempts_of(&self, ip_bytes: u32) -> u8 {
+        let limit = if self.announces(ip_bytes) {
+            self.attempts_long
+        } else {
+            self.attempts
+        };
+        limit.max(1)
+    }
+
     /// Power from which on a preamble is detected, dBm.
     pub fn detects_dbm(&self) -> f64 {
         self.detect_dbm.unwrap_or(self.cs_dbm)

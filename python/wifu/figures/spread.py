@@ -359,8 +359,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
         _begin_at_zero(axes if shared else [axis])
     style.label_rows(axes, words.scale(name))
     named = {k: handles.get(k) for k in (words.apart(by, label) for label in every)}
-    absent = "none finished" if any(map(cutoff.of_finished, (name, other))) else "no value"
-    shown = [k if drawn else f"{k} ({absent})" for k, drawn in named.items()]
+    shown = [k if drawn else f"{k} (no value)" for k, drawn in named.items()]
     drawn_as = [
         drawn
         or Line2D([], [], marker=style.marker(look), ls="", color=style.colour(look), mfc="none")
@@ -384,8 +383,8 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
             caption += " Hollow dots are runs in which some transfers were cut off or failed, at "
             caption += "the least that they can be."
         caption += (
-            " A hollow mean is of the dots that are there, with arrows to where it may lie, and "
-            "has no ellipse."
+            " A hollow mean is the least that it can be, with arrows to where it may lie, and has "
+            "no ellipse."
         )
     first, second = cut_off(results, cells, name), cut_off(results, cells, other)
     caption += first + (second if second != first else "")
@@ -401,16 +400,12 @@ def _cloud(results: Results, cell: Cell, up: str, right: str) -> stats.Floats:
 
 def _bounded(results: Results, cell: Cell, name: str) -> stats.Floats:
     """A metric of the runs of a cell; of those in which transfers were cut off the least of it."""
-    sample = results.sample(name, cell.labels).droplevel("cell")
-    found = cutoff.runs(results, cell, name) if cutoff.of_finished(name) else set()
-    for run in found & {int(run) for run in sample.dropna().index}:
-        sample[run] = cutoff.at_least(results, cell, run, name)
-    return np.asarray(sample, dtype=np.float64)
+    return np.asarray(cutoff.bounded(results, cell, name), dtype=np.float64)
 
 
 def _cut(results: Results, cell: Cell, names: tuple[str, str]) -> NDArray[np.bool_]:
     """Which of the runs of `_cloud` are not what they seem, as transfers were cut off."""
-    up, right = (results.sample(name, cell.labels).droplevel("cell") for name in names)
+    up, right = (cutoff.bounded(results, cell, name) for name in names)
     both = np.isfinite(right.to_numpy(float)) & np.isfinite(up.to_numpy(float))
     found = {run for m in names if cutoff.of_finished(m) for run in cutoff.runs(results, cell, m)}
     return np.asarray(right.index.isin(list(found))[both], dtype=np.bool_)

@@ -1,0 +1,70 @@
+"""Why a comparison has no colour is said in words that the book explains."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fake import CHAIN, fake
+from typer.testing import CliRunner
+
+import wifu
+from wifu import cli, compared, report, stats, unlike
+from wifu import plan as plans
+
+BOOK = Path(__file__).parents[2] / "docs/src/lab.md"
+
+
+def test_the_book_has_every_reason_word_for_word() -> None:
+    _, _, rest = BOOK.read_text().partition("| why a cell has no colour |")
+    lines = rest.splitlines()[2:]
+    rows = lines[: next(n for n, line in enumerate(lines) if not line.startswith("|"))]
+    assert [row.split("|")[1].strip() for row in rows] == list(compared.REASONS)
+    assert len(set(compared.REASONS)) == len(compared.REASONS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"cut": True}, compared.CUT),
+        ({"n": 0}, compared.NONE),
+        ({"identical": True}, compared.IDENTICAL),
+        ({"p_holm": float("nan")}, compared.UNTESTED),
+        ({"p_holm": 0.05}, compared.UNSURE),
+        ({"low": 0.9}, compared.UNSURE),
+        ({"uneven": True, "why": unlike.REASONS[0].words}, unlike.REASONS[0].words),
+        ({}, ""),
+    ],
+)
+def test_what_has_no_colour_says_why(changed: dict[str, object], why: str) -> None:
+    row = {"n": 8, "ratio": 1.2, "low": 1.1, "high": 1.3, "identical": False, "p_holm": 0.01}
+    found = compared.told(row | changed, "goodput")
+    assert (found.why, found.clear) == (why, not why)
+    assert not why or why in compared.REASONS
+
+
+def test_a_comparison_says_it_in_json(tmp_path: Path) -> None:
+    text = CHAIN.replace('"goodput", "jain", "srtt"', '"min_rtt"').replace("runs = 5", "runs = 8")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    rows = json.loads(json.dumps(found.comparison()))["tables"]["min_rtt"]
+    assert [row["why"] for row in rows] == [
+        "the smallest round-trip time is no merit of a protocol"
+    ] * len(rows)
+
+
+def test_that_all_finished_has_an_interval(tmp_path: Path) -> None:
+    """Eight of eight are no certainty: of as many more one in three may be missing."""
+    text = CHAIN.replace('"goodput", "jain", "srtt"', '"finished"').replace("runs = 5", "runs = 8")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    (cell, *_) = found.plan.cells
+    share = found.interval("finished", cell)
+    assert (share.estimate, share.n, share.method) == (1.0, 8, "Wilson")
+    assert [share.low, share.high] == pytest.approx([8 / (8 + 1.959964**2), 1.0])
+    assert "100 <span class='pm'>68 to 100</span>" in report._pivot(found, "finished")
+    none = stats.wilson(0, 8)
+    assert [none.low, none.high] == pytest.approx([0.0, 1 - share.low])
+    assert stats.wilson(3, 8).low > 0.1 and stats.wilson(3, 8).high < 0.7
+
+
+def test_what_is_starved_is_said_where_it_is_shown() -> None:
+    done = CliRunner().invoke(cli.app, ["list", "metrics"])
+    assert "starved (below 1 kb/s)" in done.output

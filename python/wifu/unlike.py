@@ -1,0 +1,423 @@
+"""Cells whose numbers are not of the same: there is no better or worse between them, and neither
+colour nor bold, whatever the numbers are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from wifu import faults, tries
+from wifu.asked import ASKING
+from wifu.cells import Cell
+from wifu.cutoff import OF_FINISHED
+from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
+from wifu.probes import SELECTED, few, selected
+from wifu.rows import Results, carriers, rows_of
+
+SHARES = ("jain", "unfairness", "utility", "lowest", "weakest", "sum_rates")
+"""Metrics that take the flows' goodputs for parts of what they share."""
+
+COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "per run")
+"""Metrics that count events of a run."""
+
+EVEN = 1.1
+"""Up to so many times as many bytes delivered, and counts are compared."""
+
+SIZED = ("file", "trace", *ASKING)
+"""Applications of which the scenario tells how much they send."""
+
+MOSTLY = 0.5
+"""In more of a cell's runs flows hardly met, and their shares are not compared."""
+
+CLASS = 1 / 16
+"""How wide the classes are that round-trip times are counted in, of what they begin at."""
+
+SAMPLED = 3.0
+"""So many times as many round-trip samples by each data segment, and they are not of the same."""
+
+NUMBERED = ("jain", "unfairness", "utility", "weakest")
+"""Metrics that depend on how many flows share."""
+
+INSTANT = 1e-6
+"""Times that are so much apart at the most, in seconds, are the same."""
+
+RATES = ("goodput", "aggregate", "starved", *SHARES)
+"""Metrics of goodputs."""
+
+
+def together(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """For how long all flows of each run were there together, and how long the longest was."""
+    measured = results.plan.measure.mode in ("transfer", "receiver")
+    rows = carriers(rows_of(results, cells), metric)
+    rows = rows if measured and parts(metric)[0] in SHARES else rows[:0]
+    end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
+    spans = rows.assign(end=end.fillna(rows["sim_seconds"]), start=rows["start_s"].fillna(0.0))
+    spans = spans.assign(lasted=spans["end"] - spans["start"])
+    by = spans.groupby(["cell", "run"]).agg(
+        count=("flow", "size"),
+        last=("start", "max"),
+        first=("end", "min"),
+        longest=("lasted", "max"),
+    )
+    return by[by["count"] > 1].assign(shared=by["first"] - by["last"])
+
+
+def strangers(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether in most runs of a cell flows hardly met, of a metric of what they share."""
+    if (base := parts(metric)[0]) not in SHARES or base == "sum_rates":
+        return False
+    by = together(results, cells, metric)
+    hardly = (by["shared"] < by["longest"] / 2).groupby("cell").mean()
+    return bool((hardly > MOSTLY).any())
+
+
+def passing(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that ended or began within steady state."""
+    if parts(metric)[0] not in RATES or parts(metric)[0] == "aggregate":
+        return ""
+    if results.plan.measure.mode != "steady":
+        return ""
+    rows = carriers(rows_of(results, cells), metric)
+    took = rows["batch_s"].map(lambda spans: np.sum(spans) if spans is not None else np.nan)
+    # Without a batch that counts it is what `_short` tells.
+    ended = rows["finished"].eq(True) & (rows["last_byte_s"] < rows["sim_seconds"] - INSTANT)
+    late = rows["start_s"].fillna(0.0) > rows["sim_seconds"] - took + INSTANT
+    count = int((ended | late).sum())
+    if not count:
+        return ""
+    return (
+        f"{count} of {len(rows)} flows were there for a part of the batches only "
+        f"({int(ended.sum())} ended before the run): by the time of all batches, "
+        "their goodput is what they had to send and when, not how fast they were. There "
+        "is neither colour nor bold."
+    )
+
+
+def delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
+    """The least and the most bytes that runs of a cell delivered on the mean, of a metric that
+    counts, or is of how long it takes to deliver what the scenario does not tell; of others
+    nothing.
+    """
+    base = parts(metric)[0]
+    if base not in (*COUNTS, *OF_FINISHED) or "flow" not in results.flows:
+        return 0.0, 0.0
+    # A load of datagrams is what the scenario says, and would hide what the others delivered.
+    rows = carriers(rows_of(results, cells), metric)
+    if base in OF_FINISHED:
+        open_ended = {(c.name, n) for c in cells for n, app in _apps(c) if app not in SIZED}
+        keys = zip(rows["cell"], rows["flow"], strict=True)
+        own = np.asarray([(cell, int(flow)) in open_ended for cell, flow in keys], dtype=bool)
+        rows = rows[own & rows["finished"].eq(True)]
+    by = rows.groupby("cell")
+    means = by["bytes"].sum() / by["run"].nunique()
+    return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
+
+
+def counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Counts of runs that delivered differently."""
+    names = {c.name for c in cells}
+    groups = [[c for c in row if c.name in names] for row in results.plan.groups()]
+    pairs = [delivered(results, group, metric) for group in groups]
+    found = [(least, most) for least, most in pairs if most > EVEN * least]
+    if not found:
+        return ""
+    least, most = max(found, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
+    if parts(metric)[0] in OF_FINISHED:
+        return (
+            f"Times of what a flow could send, which runs of compared cells delivered "
+            f"{least / 1e6:.3g} to {most / 1e6:.3g} MB of: there is neither colour nor bold where "
+            f"that is more than {EVEN - 1:.0%} apart, as less takes less time."
+        )
+    return (
+        f"Counts per run, of compared cells whose runs delivered from {least / 1e6:.3g} "
+        f"to {most / 1e6:.3g} MB: there is neither colour nor bold where they are more than "
+        f"{EVEN - 1:.0%} apart, as who delivers less has less to repeat."
+    )
+
+
+def flows_of(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
+    """The flows of a cell's scenario, with their numbers."""
+    listed = cell.scenario.get("flow")
+    every = enumerate(listed if isinstance(listed, list) else [], 1)
+    return [(n, flow) for n, flow in every if isinstance(flow, dict)]
+
+
+def _apps(cell: Cell) -> list[tuple[int, str]]:
+    return [(n, str(flow.get("app", "bulk"))) for n, flow in flows_of(cell)]
+
+
+def mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Means of the flows that have a value, of cells in which these are not the same."""
+    base, only = parts(metric)
+    if only is not None or not base.startswith(("srtt", "min_rtt", "rtt_p")):
+        return ""
+    name, rows = column(base), rows_of(results, cells)
+    if name not in rows:
+        return ""
+    shares = rows[name].notna().groupby([rows["cell"], rows["flow"]]).mean().unstack("cell")
+    shares = shares.loc[:, shares.max() > 0]  # of the others nothing is compared
+    worst = (0.0, "")
+    for row in results.plan.groups():
+        own = shares[[c.name for c in row if c.name in shares]]
+        for flow, found in own.iterrows():
+            apart = float(found.max() - found.min())
+            if apart > max(SELECTED, worst[0]):
+                most, least = found.idxmax(), found.idxmin()
+                words = (
+                    f"flow {flow} has a value in {found.max():.0%} of the runs of {most} and "
+                    f"{found.min():.0%} of those of {least}"
+                )
+                worst = apart, words
+    if not worst[1]:
+        return ""
+    return (
+        f"Means are of the flows that have a value, and {worst[1]}: means of different flows are "
+        "not compared, and there is neither colour nor bold."
+    )
+
+
+def alone(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Shares where there is nothing to share, or nobody to share it with."""
+    if parts(metric)[0] not in ("jain", "weakest", "unfairness"):
+        return ""
+    by = carriers(rows_of(results, cells), metric).groupby(["cell", "run"])
+    runs = by.agg(count=("flow", "size"), octets=("bytes", "sum"))
+    single, nothing = int((runs["count"] == 1).sum()), int((runs["octets"] == 0).sum())
+    told = []
+    if single:
+        told.append(
+            f"In {single} of {len(runs)} runs there is one flow alone, which has no share of "
+            "anything: that it is fair says nothing, and there is neither colour nor bold."
+        )
+    if nothing:
+        told.append(
+            f"In {nothing} of {len(runs)} runs nobody got anything: they have no value here."
+        )
+    return " ".join(told)
+
+
+def _single(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    return "one flow alone" in alone(results, cells, metric)
+
+
+def classes(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That percentiles are of classes."""
+    if not parts(metric)[0].startswith("rtt_p"):
+        return ""
+    return (
+        "Round-trip times are counted in classes: percentiles are true to within 1/16 "
+        f"({CLASS:.2%}), of which intervals know nothing. Cells that are less apart have neither "
+        "colour nor bold."
+    )
+
+
+def _same_class(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether the two least of some cells may be of one class."""
+    if not parts(metric)[0].startswith("rtt_p"):
+        return False
+    known = sorted(v for c in cells if (v := results.sample(metric, c.labels).mean()) > 0)
+    return len(known) > 1 and bool(known[1] < known[0] * (1 + CLASS))
+
+
+def samples(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Round-trip times of which senders take one by every acknowledgement, or by hardly any: such
+    percentiles are not of the same.
+    """
+    base, _ = parts(metric)
+    if not base.startswith("rtt_p"):
+        return ""
+    rows, names = carriers(rows_of(results, cells), metric), ("rtt_samples", "data_segments")
+    if not all(name in rows for name in names):  # of an older lab
+        return ""
+    told = rows[["cell", *names]].astype(dict.fromkeys(names, float)).dropna()
+    sums = told.groupby("cell")[[*names]].sum()
+    shares = (sums["rtt_samples"] / sums["data_segments"].where(lambda x: x > 0)).dropna()
+    worst = (SAMPLED, "", "")
+    for row in results.plan.groups():
+        own = shares[[c.name for c in row if c.name in shares]]
+        if len(own) > 1 and own.min() > 0 and own.max() / own.min() > worst[0]:
+            worst = (own.max() / own.min(), str(own.idxmax()), str(own.idxmin()))
+    if not worst[1]:
+        return ""
+    _, most, least = worst
+    return (
+        f"Senders do not take round-trip samples alike: {most} {shares[most]:.2g} by each data "
+        f"segment sent, {least} {shares[least]:.2g}. Who takes few takes them at moments of its "
+        "own, such as once by each feedback, and percentiles are of those: they are no delays of "
+        "all data. There is neither colour nor bold."
+    )
+
+
+def failing(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Connections that gave up before the run was to end."""
+    return faults.failed(results, cells, metric) if parts(metric)[0] in RATES else ""
+
+
+def _groups(results: Results, cells: Sequence[Cell]) -> list[list[Cell]]:
+    """These cells, as they are compared with each other."""
+    names = {c.name for c in cells}
+    rows = ([c for c in row if c.name in names] for row in results.plan.groups())
+    return [row for row in rows if len(row) > 1]
+
+
+def _load(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
+    """The least and the most bytes that the load of a cell delivered by run, of those cells in
+    which datagrams met it.
+    """
+    if not of_datagrams(metric) or "flow" not in results.flows:
+        return 0.0, 0.0
+    rows, only, keys = rows_of(results, cells), parts(metric)[1], ["cell", "run"]
+    datagrams = rows["flow_protocol"].eq("udp")
+    load = rows[~datagrams]
+    probes = rows[datagrams if only is None else datagrams & rows["flow"].eq(only)]
+    spans = (
+        load[load["bytes"] > 0]
+        .groupby(keys)
+        .agg(begin=("start_s", "min"), end=("last_byte_s", "max"))
+    )
+    beside = probes.merge(spans, left_on=keys, right_index=True)
+    met = beside["start_s"].fillna(0.0) < beside["end"].fillna(np.inf)
+    met &= beside["last_byte_s"].fillna(np.inf) > beside["begin"].fillna(0.0)
+    by = load[load["cell"].isin(beside[met]["cell"])].groupby("cell")
+    means = by["bytes"].sum() / by["run"].nunique()
+    return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
+
+
+def loads(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Delays under loads that offered different things."""
+    pairs = [_load(results, group, metric) for group in _groups(results, cells)]
+    apart = [(least, most) for least, most in pairs if most > EVEN * least]
+    if not apart:
+        return ""
+    least, most = max(apart, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
+    return (
+        "Under load is from its first start to its last byte, with the time in which it stalled "
+        f"and offered nothing, and the loads of compared cells delivered from {least / 1e6:.3g} "
+        f"to {most / 1e6:.3g} MB: there is neither colour nor bold where they are more than "
+        f"{EVEN - 1:.0%} apart, as who sends less meets shorter queues."
+    )
+
+
+def _protocols(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    if parts(metric)[0] != "min_rtt":
+        return False
+    rows = carriers(rows_of(results, cells), metric)
+    found = rows.groupby("cell")["flow_protocol"].agg(lambda own: frozenset(map(str, own)))
+    return bool(found.nunique() > 1)
+
+
+def smallest(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That the smallest round-trip time is of a moment."""
+    if not any(_protocols(results, group, metric) for group in _groups(results, cells)):
+        return ""
+    return (
+        "The smallest round-trip time is that of one exchange, often of the SYN, which met the "
+        "emptiest queues: it tells of the path, and is no merit of a protocol. Between protocols "
+        "there is neither colour nor bold."
+    )
+
+
+def _numbers(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
+    """How many flows share in a cell at the least and at the most, if a metric depends on it."""
+    if parts(metric)[0] not in NUMBERED or "flow" not in results.flows:
+        return 0.0, 0.0
+    by = carriers(rows_of(results, cells), metric).groupby("cell")
+    means = by["flow"].size() / by["run"].nunique()
+    return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
+
+
+def numbers(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Shares of few beside shares of many."""
+    found = [_numbers(results, group, metric) for group in _groups(results, cells)]
+    apart = [pair for pair in found if pair[0] < pair[1]]
+    if not apart:
+        return ""
+    least, most = max(apart, key=lambda pair: pair[1] - pair[0])
+    return (
+        f"Compared cells have {least:g} to {most:g} flows that share: the least of more flows is "
+        "less, the sum over more flows another one, and Jain's index of n flows goes down to 1/n. "
+        "There is neither colour nor bold between unlike numbers of flows."
+    )
+
+
+def _tried(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    return parts(metric)[0] == "mac_retries" and tries.unlike(results.plan.runner, cells)
+
+
+def tried(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Retries up to other limits, or of RTS."""
+    apart = [group for group in _groups(results, cells) if _tried(results, group, metric)]
+    if not apart:
+        return ""
+    found = [tries.radios(results.plan.runner, cell) for cell in apart[0]]
+    told = dict.fromkeys(radios.words() for radios in found if radios is not None)
+    return (
+        f"Frames are tried up to {', '.join(told)} times in compared cells, and retries are "
+        "counted up to that limit, those of an RTS with them: who gives up sooner has fewer. There "
+        "is neither colour nor bold."
+    )
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why nothing is called better or worse."""
+
+    words: str
+    """As comparisons say it."""
+    found: Callable[[Results, Sequence[Cell], str], object]
+    """Whether it is so of a metric in some cells."""
+
+
+def _counts(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    least, most = delivered(results, cells, metric)
+    return parts(metric)[0] in COUNTS and most > EVEN * least
+
+
+def _takes(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    least, most = delivered(results, cells, metric)
+    return parts(metric)[0] in OF_FINISHED and most > EVEN * least
+
+
+def _loaded(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    least, most = _load(results, cells, metric)
+    return most > EVEN * least
+
+
+def _counted_flows(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    least, most = _numbers(results, cells, metric)
+    return least < most
+
+
+REASONS = (
+    Reason("counts of runs that delivered more than 10 % apart", _counts),
+    Reason("times of flows without an end, which delivered more than 10 % apart", _takes),
+    Reason("flows were there for a part of the batches only", passing),
+    Reason("connections failed, and their run ended with them", failing),
+    Reason("the shares of datagrams that were lost are more than 5 % apart", selected),
+    Reason("the loads delivered more than 10 % apart", _loaded),
+    Reason("of too few values for such a percentile", few),
+    Reason("flows were hardly there together", strangers),
+    Reason("one flow alone has no share", _single),
+    Reason("unlike numbers of flows", _counted_flows),
+    Reason("means of different flows", mixed),
+    Reason("within one class of round-trip times", _same_class),
+    Reason("round-trip samples are not taken alike", samples),
+    Reason("the smallest round-trip time is no merit of a protocol", _protocols),
+    Reason("frames are tried up to other limits, or after an RTS", _tried),
+)
+"""All that takes colour and bold from a comparison of cells whose values are known."""
+
+
+def reasons(results: Results, cells: Sequence[Cell], metric: str) -> list[str]:
+    """Why these cells cannot be called better or worse by a metric: it counts what their runs did
+    to deliver much more or less (of two transports the one that delivers a tenth retransmits less,
+    and is no better for it), or its values are not of the same.
+    """
+    if "flow" not in results.flows:  # no run came out
+        return []
+    return [reason.words for reason in REASONS if reason.found(results, cells, metric)]
