@@ -191,7 +191,7 @@ def _results(results: Results) -> str:
         table = _pivot(results, name, marked=n < COMPARED)
         head = Words(results, {}, plain=True).scale(name)
         head = head[0].upper() + head[1:]
-        said = [cutoff.sentence(results, plan.cells, name)]
+        said = [metric_of(name).about, cutoff.sentence(results, plan.cells, name)]
         for told in filter(None, said + cautions.notes(results, plan.cells, name)):
             table += f"<p class='note'>{E(told)}</p>"
         if n == 0:

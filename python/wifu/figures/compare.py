@@ -143,10 +143,11 @@ def _span(n: Sequence[int]) -> str:
 
 
 def cut_off(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """What a caption says of transfers that the end of a run cut off, and of what else is not to be
-    concluded.
+    """What a caption says of a metric: what it is, of transfers that the end of a run cut off, and
+    of what else is not to be concluded.
     """
-    told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
+    told = [metric_of(metric).about, cutoff.sentence(results, cells, metric)]
+    told += cautions.notes(results, cells, metric)
     return "".join(f" {words}" for words in told if words)
 
 
