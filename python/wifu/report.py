@@ -13,7 +13,18 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, cautions, compared, cutoff, hostcost, paired, published, stats, toml
+from wifu import (
+    alike,
+    cautions,
+    compared,
+    cutoff,
+    hostcost,
+    paired,
+    published,
+    repeats,
+    stats,
+    toml,
+)
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import COMPARED, HOLM, LEVEL, Results
@@ -169,9 +180,7 @@ def _results(results: Results) -> str:
     if plan.deterministic:
         told += "Nothing in a run is random, so every cell is run once and its value is exact."
     else:
-        told += "Means over runs with the half width of their 95 % interval"
-        counts = set(results.ok["cell"].value_counts())
-        told += f"; n = {counts.pop()} runs in every cell." if len(counts) == 1 else "."
+        told += repeats.sentence(results)
         if any(results.interval(name, c).cut for name in plan.metrics for c in plan.cells):
             told += f" {WITHIN}"
     if plan.until is not None:

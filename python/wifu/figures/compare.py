@@ -155,7 +155,16 @@ def _interval_words(results: Results, cells: Sequence[Cell], metric: str) -> str
     methods = {results.interval(metric, c).method for c in cells} - {"none"}
     if not methods:
         return "no interval (deterministic)" if results.plan.deterministic else "no interval"
-    return f"whiskers: 95 % interval ({', '.join(sorted(methods))}){stopped(results)}"
+    of = " of its batches" if all(method.startswith(stats.BATCHES) for method in methods) else ""
+    return f"whiskers: 95 % interval{of} ({', '.join(sorted(methods))}){stopped(results)}"
+
+
+def of_runs(results: Results, cells: Sequence[Cell]) -> str:
+    """The same of intervals that are of runs alone: of one run there is none."""
+    have = results.ok["cell"].value_counts()
+    if max((int(have.get(c.name, 0)) for c in cells), default=0) < 2:
+        return "no interval"
+    return f"whiskers: 95 % interval{stopped(results)}"
 
 
 def stopped(results: Results) -> str:

@@ -23,8 +23,8 @@ from wifu.figures.compare import (
     counts,
     levels,
     looks,
+    of_runs,
     split,
-    stopped,
     whiskers,
 )
 from wifu.figures.words import Words, with_unit
@@ -97,7 +97,7 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     if "run" in spec:
         caption += f"run {spec['run']} alone."
     else:
-        caption += f"whiskers: 95 % interval{stopped(results)}; {counts(results, cells)}."
+        caption += f"{of_runs(results, cells)}; {counts(results, cells)}."
     caption += _without([table for _, table in shown.values()], metric)
     caption += _beside(results, cells, metric == "goodput" and not ranked)
     told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]

@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
 
 from wifu.figures import page
 
@@ -330,19 +330,38 @@ def grid(axis: Axes, which: str = "y") -> None:
 
 
 def logarithmic(axis: Axes, which: str = "y") -> None:
-    """A scale of powers of ten that are written as numbers; some between them, if they are few."""
+    """A scale of powers of ten, with numbers as `log_ticks` has them."""
     getattr(axis, f"set_{which}scale")("log")
     scale = axis.xaxis if which == "x" else axis.yaxis
-
-    def between(value: float, _: int) -> str:
-        low, high = getattr(axis, f"get_{which}lim")()
-        decades = math.log10(high / low) if low > 0 else math.inf
-        leading = round(value / 10.0 ** math.floor(math.log10(value) + 1e-9))
-        shown = (2, 5) if decades > 0.7 else (2, 3, 4, 6, 8)
-        return f"{value:g}" if decades < 1.5 and leading in shown else ""
-
+    scale.set_major_locator(_Numbers())
     scale.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    scale.set_minor_formatter(FuncFormatter(between))
+    scale.set_minor_formatter(NullFormatter())
+
+
+class _Numbers(Locator):
+    """Where the numbers of a logarithmic scale stand, whichever range is shown."""
+
+    def __call__(self) -> Sequence[float]:
+        assert self.axis is not None, "a locator of a scale"
+        return self.tick_values(*self.axis.get_view_interval())
+
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+        low, high = sorted((vmin, vmax))
+        return log_ticks(low, high) if 0 < low < high else []
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Values of a logarithmic scale that are written: two at least."""
+    if high / low < 2.2:
+        # As evenly as numbers are: so narrow, the scale is nearly linear.
+        even = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(low, high)
+        found = [float(f"{v:.9g}") for v in even]
+    else:
+        parts = (1, 2, 3, 4, 6, 8) if high / low <= 5 else (1, 2, 5) if high / low < 500 else (1,)
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        step = math.ceil(len(decades) / 8)
+        found = [float(f"{part}e{n}") for n in decades if n % step == 0 for part in parts]
+    return [v for v in found if low <= v <= high]
 
 
 def places(axis: Axes, at: Sequence[float], names: Sequence[str], numbers: bool = False) -> None:
