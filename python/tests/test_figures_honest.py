@@ -15,7 +15,7 @@ from test_figures import drawn, panel_titles
 import wifu
 from wifu import figures
 from wifu import plan as plans
-from wifu.figures import page, style
+from wifu.figures import latency, page, style
 from wifu.report import write
 
 MOVING = CHAIN.replace(
@@ -131,6 +131,23 @@ def test_a_tradeoff_says_that_a_scale_does_not_begin_at_zero(
     assert figure.axes[0].get_ylim()[0] == 0
     assert "The scale of smoothed round-trip time at the end does not begin at 0." in caption
     assert "Ellipses end at 0, below which nothing can be." in caption
+
+
+def test_marks_at_zero_are_whole(results: wifu.Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "runs", results.runs.assign(loss_share=0.0))
+    for spec in ({"kind": "lines", "x": "hops", "metric": "loss"}, {"kind": "timeseries"}):
+        figure, _ = drawn(results, **spec)
+        marked = [
+            line
+            for axis in figure.axes
+            for line in axis.get_lines()
+            if line.get_marker() in style.MARKERS
+        ]
+        assert marked and not any(line.get_clip_on() for line in marked), spec
+    axis = page.figure(4, 3).subplots()
+    (line,) = axis.plot([0.0, 1.0, 2.0], [0.0, 0.0, 0.0])
+    latency._mark(line, 0, 2, (0.0, 2.0))
+    assert axis.get_lines()[-1].get_marker() == "o" and not axis.get_lines()[-1].get_clip_on()
 
 
 def test_panels_of_one_range_say_so(results: wifu.Results) -> None:

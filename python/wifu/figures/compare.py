@@ -248,6 +248,9 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         for axis in axes:
             axis.set_ylim(bottom=0)
         style.from_zero(axes)
+        # What is at zero is not cut in half by the axis.
+        for line in (line for axis in axes for line in axis.get_lines()):
+            line.set_clip_on(line.get_marker() in ("None", "", None))
     page.align(axes, "y")
     for axis, points in zip(axes, marks, strict=True):
         _above(axis, points)

@@ -239,11 +239,13 @@ def fold(figure: Figure) -> None:
     panels too little of the height, the figure becomes higher.
     """
     high = float(figure.get_figheight())
+    # As they were given: in a figure that became higher they need fewer lines.
+    names = {a: (a.get_xlabel(), a.get_ylabel(), a.get_title(loc="left")) for a in figure.axes}
     for _ in range(5):
         more = 0.4 * high
         if _laid_out(figure):
             for axis in figure.axes:
-                _fold_names(axis)
+                _fold_names(axis, names[axis])
             if _laid_out(figure):
                 more = PANELS * high - _stacked(figure)
                 if more <= 0:
@@ -275,16 +277,20 @@ def _stacked(figure: Figure) -> float:
     return max(heights.values(), default=float("inf"))
 
 
-def _fold_names(axis: Axes) -> None:
-    box, dpi = axis.get_window_extent(), page.root(axis).dpi
+def _fold_names(axis: Axes, names: tuple[str, str, str]) -> None:
+    box, figure = axis.get_window_extent(), page.root(axis)
     size = float(mpl.rcParams["axes.titlesize"])
-    for text, room, put in (
-        (axis.get_xlabel(), box.width, axis.set_xlabel),
-        (axis.get_ylabel(), box.height, axis.set_ylabel),
-        (axis.get_title(loc="left"), box.width, partial(axis.set_title, loc="left", color=MUTED)),
+    place = axis.get_subplotspec()
+    # A title may go on over what is beside a panel that is narrower than its column.
+    across = place.get_gridspec().ncols if place is not None else 0
+    wide = 0.88 * figure.bbox.width / across if across else 0.0
+    title = partial(axis.set_title, loc="left", color=MUTED)
+    rooms = (box.width, box.height, max(box.width, wide))
+    for text, room, put in zip(
+        names, rooms, (axis.set_xlabel, axis.set_ylabel, title), strict=True
     ):
-        letters = max(10, int(1.05 * room * 72 / dpi / (0.56 * size)))
-        if any(len(line) > letters for line in text.split("\n")):
+        letters = max(10, int(1.05 * room * 72 / figure.dpi / (0.56 * size)))
+        if text:
             put(wrapped(text, letters))
 
 
@@ -352,12 +358,13 @@ class _Numbers(Locator):
 
 def log_ticks(low: float, high: float) -> list[float]:
     """Values of a logarithmic scale that are written: two at least."""
-    if high / low < 2.2:
+    if high / low < 3.2:
         # As evenly as numbers are: so narrow, the scale is nearly linear.
         even = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(low, high)
         found = [float(f"{v:.9g}") for v in even]
     else:
-        parts = (1, 2, 3, 4, 6, 8) if high / low <= 5 else (1, 2, 5) if high / low < 500 else (1,)
+        few = (1, 1.5, 2, 3, 4, 5, 6, 8) if high / low <= 5 else (1, 2, 5)
+        parts = few if high / low < 500 else (1,)
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         step = math.ceil(len(decades) / 8)
         found = [float(f"{part}e{n}") for n in decades if n % step == 0 for part in parts]
