@@ -1,6 +1,7 @@
 """Figures of what each flow gets, pooled distributions, and flows that get nothing any more."""
 
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import wifu
 from wifu import figures, kinds
 from wifu import plan as plans
 from wifu.errors import PlanError
-from wifu.figures import NotDrawn
+from wifu.figures import NotDrawn, style
 
 STARVED = """
 name = "starved"
@@ -280,8 +281,8 @@ def test_all_together_stand_behind_the_flows_of_every_cell(tmp_path: Path) -> No
     where = {"protocol": "tcp-reno"}
     one, three = marked(drawn(found, kind="flows", where=where)[0])
     assert one["all"] == one["1: n1 to n3"] and len(one) == 2
-    each = [three[f"{n}: n1 to n3"] for n in (1, 2, 3)]
-    assert three["all"] == pytest.approx(sum(each)) and len(three) == 4
+    together = found.sample("aggregate", {**where, "flows": 3}).mean() / 1e6
+    assert three["all"] == pytest.approx(together) and len(three) == 4
     one, three = marked(drawn(found, kind="flows", where=where, sorted=True)[0])
     assert sorted(one) == ["1", "all"] and sorted(three) == ["1", "2", "3", "all"]
 
@@ -352,3 +353,58 @@ def test_figures_are_written(starved: wifu.Results, tmp_path: Path) -> None:
 
     made = figures.draw(starved, {"kind": "flows", "sorted": True, "columns": 1}, tmp_path)
     assert made.svg.exists() and "strongest first" in made.svg.read_text()
+
+
+def test_all_together_is_what_the_network_carried(tmp_path: Path) -> None:
+    """Files one after the other: the sum of their rates is that of two networks."""
+
+    def apart(scenario: dict[str, Any]) -> FakeResult:
+        made = fake(scenario)
+        one, two = made._outcome["flows"]
+        octets, later = 1_000_000, 10.0 + 0.01 * scenario["run"]
+        for flow, start in ((one, 0.0), (two, later)):
+            flow |= {"start_s": start, "last_byte_s": start + 2.0 + 0.001 * scenario["run"]}
+            flow["bytes"] = octets
+        return made
+
+    found = wifu.campaign(plans.parse(STARVED), tmp_path / "r", runner=apart)
+    figure, caption = drawn(found, kind="flows", where={"protocol": "tcp-reno"})
+    one, two, whole = heights(figure)
+    assert (one, two) == (pytest.approx(4.0, rel=1e-2), pytest.approx(4.0, rel=1e-2))
+    mean = found.sample("aggregate", {"protocol": "tcp-reno"}).mean() / 1e6
+    assert whole == pytest.approx(mean) and 1.3 < mean < 1.4
+    together = "the time from the first start to the last byte of any"
+    assert f"of all together (aggregate: bytes of all flows, by {together})" in caption
+    ranked = drawn(found, kind="flows", sorted=True, where={"protocol": "tcp-reno"})[0]
+    assert heights(ranked)[-1] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("columns", [None, 1])
+def test_what_has_no_value_is_told_once_and_nothing_collides(
+    tmp_path: Path, columns: int | None
+) -> None:
+    def some(scenario: dict[str, Any]) -> FakeResult:
+        made = fake(scenario)
+        for flow in made._outcome["flows"]:
+            name = scenario["flow"][0]["protocol"]
+            none = flow["id"] == 2 or (flow["id"] == 3 and name in NAMES[:3])
+            flow |= {"finished": not none, "requests": []}
+        return made
+
+    text = STARVED.replace("copies = 2", "copies = 5")
+    text = text.replace('protocol = ["tcp-reno", "tcp-newreno"]', f"protocol = {NAMES!r}")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=some)
+    size = {} if columns is None else {"columns": columns}
+    with style.context(columns):
+        figure, _, _ = figures.made(found, {"kind": "flows", "metric": "delay", **size})
+        style.fold(figure)
+        (axis,) = figure.axes
+        told = [text for text in axis.texts if text.get_text() == "n/a"]
+        # One for flow 2, of which nobody has any; and three of the levels at flow 3.
+        assert sorted(round(text.xy[0]) for text in told) == [1, 2, 2, 2]
+        boxes = [text.get_window_extent() for text in told]
+        for one, two in combinations(boxes, 2):
+            assert not one.overlaps(two)
+
+
+NAMES = ["tcp-reno", "tcp-newreno", "tcp-sack", "tcp-cubic"]

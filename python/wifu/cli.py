@@ -424,7 +424,7 @@ def list_things(
     every: dict[str, Callable[[], list[dict[str, str]]]] = {
         "plans": lambda: given.plans_in(EXPERIMENTS),
         "results": lambda: given.results_in(ROOT),
-        "metrics": lambda: [{"name": k, "about": m.axis()} for k, m in RUN_METRICS.items()],
+        "metrics": lambda: [{"name": k, "about": m.words()} for k, m in RUN_METRICS.items()],
         "figures": lambda: [
             {"name": k, "about": f"{v.about} [{', '.join(v.options)}]"} for k, v in KINDS.items()
         ],

@@ -19,6 +19,10 @@ from wifu.batches import batch_rates as batch_rates
 from wifu.batches import rates as rates_of
 from wifu.batches import rest_of, steady, steady_batches
 from wifu.errors import LabError, MissingError, nearest
+from wifu.even import STARVED_BPS, starved_share
+from wifu.even import jain as jain
+from wifu.even import log_utility as log_utility
+from wifu.even import unfairness as unfairness
 from wifu.hops import hop_rows as hop_rows
 from wifu.hops import mean_passive, packet_loss
 from wifu.hops import passive_loss as passive_loss
@@ -28,14 +32,8 @@ from wifu.underload import added, idle_load, lasted, load_span, lost, silent, un
 Floats = NDArray[np.float64]
 Outcome = Mapping[str, Any]
 
-STARVED_BPS = 1000.0
-"""A flow below 1 kb/s is starved."""
-
 SIMULATED = 0.9
 """Of a flow that goes on there is a goodput in a window if so much of it was simulated at least."""
-
-STARVED_UTILITY_BPS = 8.0
-"""What a starved flow counts in the log utility: one byte a second."""
 
 
 MEASURES = {
@@ -76,38 +74,6 @@ class Measure:
         alone = "" if set(bases) == {"aggregate"} else f"Goodput: {self.words}. "
         together = f"Total goodput: {TOGETHER[self.mode]}. " if "aggregate" in bases else ""
         return together + alone if bases[0] == "aggregate" else alone + together
-
-
-def jain(rates: ArrayLike) -> float:
-    """Jain's index (sum x)^2 / (n sum x^2): 1 if all get the same, 1/n if one gets everything.
-
-    Nan if nobody gets anything.
-    """
-    x = np.asarray(rates, dtype=float)
-    squares = float(np.sum(x * x))
-    # Of equal rates it would be above 1 by what is rounded.
-    return min(1.0, float(np.sum(x)) ** 2 / (x.size * squares)) if squares > 0 else float("nan")
-
-
-def unfairness(rates: ArrayLike) -> float:
-    """Population standard deviation over mean, of the flows of one run; 0 is fair."""
-    x = np.asarray(rates, dtype=float)
-    mean = float(np.mean(x)) if x.size else 0.0
-    return float(np.std(x)) / mean if mean > 0 else float("nan")
-
-
-def log_utility(rates_bps: ArrayLike) -> float:
-    """Sum of log10 of the goodputs in kb/s; a starved flow counts as one byte a second."""
-    x = np.asarray(rates_bps, dtype=float)
-    x = np.where(x < STARVED_BPS, STARVED_UTILITY_BPS, x)
-    return float(np.sum(np.log10(x / 1000.0)))
-
-
-def starved_share(rates_bps: ArrayLike) -> float:
-    """Share of the flows below 1 kb/s; nan if the rate of one is not known."""
-    x = np.asarray(rates_bps, dtype=float)
-    known = x.size and not np.isnan(x).any()
-    return float(np.mean(x < STARVED_BPS)) if known else float("nan")
 
 
 def flow_goodput(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> float:
@@ -229,10 +195,16 @@ class Metric:
     least: float = 0.0
     """No value is below, in what is divided by `scale`."""
     most: float = float("inf")
+    about: str = ""
+    """What its name does not say, as a sentence."""
 
     def axis(self) -> str:
         """The label of an axis."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    def words(self) -> str:
+        """What a list of metrics says of it."""
+        return f"{self.axis()}. {self.about}" if self.about else self.axis()
 
 
 def _flows_mean(key: str) -> Callable[[Outcome, Floats], float]:
@@ -327,6 +299,20 @@ def _overflows(outcome: Outcome, rates: Floats) -> float:
     return float(sum(node["overflows"] for node in outcome["core"].values()))
 
 
+OF_RUNS = (
+    "Each run has its own median, and these are averaged: it is not the median of all downloads."
+)
+OF_FLOWS = (
+    "Each flow of each run has its own percentile, and these are averaged: it is not the "
+    "percentile of all samples."
+)
+OF_SYN = (
+    "Of whatever segment, mostly the SYN, which is short on the air: a full segment and its "
+    "acknowledgement take longer without any queue."
+)
+"""What is to be said of metrics wherever they are shown."""
+
+
 RUN_METRICS: dict[str, Metric] = {
     "goodput": Metric(
         "mean goodput per flow",
@@ -350,18 +336,22 @@ RUN_METRICS: dict[str, Metric] = {
         "flows starved (below 1 kb/s)", "%", 0.01, "less", lambda o, x: starved_share(x), most=1.0
     ),
     "delay": Metric("mean download time", "s", 1.0, "less", _delay(np.mean)),
-    "delay_median": Metric("median download time", "s", 1.0, "less", _delay(np.median)),
+    "delay_median": Metric(
+        "median download time of a run", "s", 1.0, "less", _delay(np.median), about=OF_RUNS
+    ),
     "srtt": Metric(
         "smoothed round-trip time at the end", "ms", 1e-3, "less", _flows_mean("srtt_s")
     ),
-    "min_rtt": Metric("smallest round-trip time", "ms", 1e-3, "less", _flows_mean("min_rtt_s")),
+    "min_rtt": Metric(
+        "smallest round-trip time", "ms", 1e-3, "less", _flows_mean("min_rtt_s"), about=OF_SYN
+    ),
     **{
         f"{name}_p{share}": Metric(
-            f"{title}, {share} % below", "ms", 1e-3, "less", of(f"p{share}_s")
+            f"{title}, {share} % below", "ms", 1e-3, "less", of(f"p{share}_s"), about=OF_FLOWS
         )
         for name, of, title in (
-            ("rtt", partial(_percentile, "rtt"), "round-trip samples"),
-            ("one_way", _one_way, "one-way delay of datagrams"),
+            ("rtt", partial(_percentile, "rtt"), "round-trip samples of a flow"),
+            ("one_way", _one_way, "one-way delay of a flow's datagrams"),
         )
         for share in (50, 95, 99)
     },
@@ -414,11 +404,11 @@ of its `carriers`); behind some names (`ALONE`) `@N` makes it that of flow N alo
 ALONE = {
     "goodput": "goodput",
     "delay": "download time",
-    "delay_median": "median download time",
+    "delay_median": "median download time of a run",
     "loss": "packets lost",
     "finished": "runs that finished it",
     **{
-        name: metric.label
+        name: metric.label.replace(" of a flow", "").replace("a flow's ", "")
         for name, metric in RUN_METRICS.items()
         if name.startswith(("rtt_", "one_way_"))
         or name in ("srtt", "min_rtt", "retransmissions", "timeouts", "fast_retransmits")

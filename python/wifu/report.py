@@ -19,6 +19,7 @@ from wifu import (
     hostcost,
     paired,
     published,
+    repeats,
     stats,
     taken,
     toml,
@@ -180,9 +181,7 @@ def _results(results: Results) -> str:
     if plan.deterministic:
         told += "Nothing in a run is random, so every cell is run once and its value is exact."
     else:
-        told += "Means over runs with the half width of their 95 % interval"
-        counts = set(results.ok["cell"].value_counts())
-        told += f"; n = {counts.pop()} runs in every cell." if len(counts) == 1 else "."
+        told += repeats.sentence(results)
         if any(results.interval(name, c).cut for name in plan.metrics for c in plan.cells):
             told += f" {WITHIN}"
     if plan.until is not None:
@@ -202,7 +201,7 @@ def _results(results: Results) -> str:
         table = _pivot(results, name, marked=n < COMPARED)
         head = Words(results, {}, plain=True).scale(name)
         head = head[0].upper() + head[1:]
-        said = [cutoff.sentence(results, plan.cells, name)]
+        said = [metric_of(name).about, cutoff.sentence(results, plan.cells, name)]
         for told in filter(None, said + cautions.notes(results, plan.cells, name)):
             table += f"<p class='note'>{E(told)}</p>"
         if n == 0:

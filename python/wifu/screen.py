@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wifu import alike, cautions, compared, cutoff, hostcost, stats, taken, undrawn
+from wifu import alike, cautions, compared, cutoff, hostcost, repeats, stats, taken, undrawn
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import LEVEL, Results
@@ -233,7 +233,8 @@ def _summary_table(results: Results, several: bool = False) -> Table:
     cut = any(cutoff.count(results, [c], name)[0] for c in results.plan.cells)
     asks = any(cutoff.per_run(results, c, name) for c in results.plan.cells)
     more = (["requests per run"] if asks else []) + (["unfinished"] if cut else [])
-    for column in (words.scale(name), "95 % interval", "n", *more):
+    n = "batches" if repeats.batches(results, name) else "n"
+    for column in (words.scale(name), "95 % interval", n, *more):
         table.add_column(column, justify="right")
     for row in results.summary().to_dict("records"):
         half = (row["high"] - row["low"]) / 2

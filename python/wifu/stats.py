@@ -386,6 +386,9 @@ def batch_rate(amounts: ArrayLike, times: ArrayLike, level: float = 0.95) -> Int
     return replace(_widened(each, mean_interval(each, level)), estimate=rate)
 
 
+BATCHES = "batch means"
+"""How the method of intervals begins that are of the batches of one run."""
+
 CORRELATED = 5
 """Of so many batches on their correlation is estimated; of fewer it says nothing."""
 
@@ -403,14 +406,14 @@ def _widened(each: Floats, plain: Interval) -> Interval:
     independent, 94 at c = 0.2 (91 without it) and 90 at 0.4 (82).
     """
     if each.size < CORRELATED or not plain.known:
-        return replace(plain, method="batch means, t" if plain.known else plain.method)
+        return replace(plain, method=f"{BATCHES}, t" if plain.known else plain.method)
     n = each.size
     c = min(MOST_CORRELATED, (neighbours(each) + 1 / n) / (1 - 3 / n))
     if c <= 0:
-        return replace(plain, method="batch means, t")
+        return replace(plain, method=f"{BATCHES}, t")
     half = plain.half * ((1 + c) / (1 - c)) ** 0.5
     low, high = plain.estimate - half, plain.estimate + half
-    return replace(plain, low=low, high=high, method="batch means, t, widened for correlation")
+    return replace(plain, low=low, high=high, method=f"{BATCHES}, t, widened for correlation")
 
 
 def neighbours(series: ArrayLike) -> float:

@@ -143,10 +143,11 @@ def _span(n: Sequence[int]) -> str:
 
 
 def cut_off(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """What a caption says of transfers that the end of a run cut off, and of what else is not to be
-    concluded.
+    """What a caption says of a metric: what it is, of transfers that the end of a run cut off, and
+    of what else is not to be concluded.
     """
-    told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
+    told = [metric_of(metric).about, cutoff.sentence(results, cells, metric)]
+    told += cautions.notes(results, cells, metric)
     return "".join(f" {words}" for words in told if words)
 
 
@@ -154,7 +155,16 @@ def _interval_words(results: Results, cells: Sequence[Cell], metric: str) -> str
     methods = {results.interval(metric, c).method for c in cells} - {"none"}
     if not methods:
         return "no interval (deterministic)" if results.plan.deterministic else "no interval"
-    return f"whiskers: 95 % interval ({', '.join(sorted(methods))}){stopped(results)}"
+    of = " of its batches" if all(method.startswith(stats.BATCHES) for method in methods) else ""
+    return f"whiskers: 95 % interval{of} ({', '.join(sorted(methods))}){stopped(results)}"
+
+
+def of_runs(results: Results, cells: Sequence[Cell]) -> str:
+    """The same of intervals that are of runs alone: of one run there is none."""
+    have = results.ok["cell"].value_counts()
+    if max((int(have.get(c.name, 0)) for c in cells), default=0) < 2:
+        return "no interval"
+    return f"whiskers: 95 % interval{stopped(results)}"
 
 
 def stopped(results: Results) -> str:
@@ -238,6 +248,9 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         for axis in axes:
             axis.set_ylim(bottom=0)
         style.from_zero(axes)
+        # What is at zero is not cut in half by the axis.
+        for line in (line for axis in axes for line in axis.get_lines()):
+            line.set_clip_on(line.get_marker() in ("None", "", None))
     page.align(axes, "y")
     for axis, points in zip(axes, marks, strict=True):
         _above(axis, points)

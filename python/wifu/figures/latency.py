@@ -128,7 +128,10 @@ def _mark(line: Line2D, n: int, count: int, span: tuple[float, float]) -> Line2D
     points, look = style.marked(times, y, n, count, span), style.shape(n)
     axis: Any = line.axes
     assert axis is not None, "a line that was drawn"
-    axis.plot(times[points], y[points], ls="", color=line.get_color(), zorder=4, **look)
+    # What is at zero is not cut in half by the axis.
+    axis.plot(
+        times[points], y[points], ls="", color=line.get_color(), zorder=4, clip_on=False, **look
+    )
     shown = Line2D([], [], color=line.get_color(), lw=line.get_linewidth(), **look)
     shown.set_linestyle(style.later_dash(n))
     return shown

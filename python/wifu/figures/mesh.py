@@ -46,12 +46,14 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     figure, axes = page.panels(len(cells), height=height, columns=most, share=False)
     size = _size(across)
     norm, colours = Normalize(0.0, 1.0), _quality_map()
-    names = Words(results, spec).titles(every)
+    names, ways = Words(results, spec).titles(every), False
     for axis, cell, outcome in zip(axes, cells, outcomes, strict=True):
         places, real = _places(outcome["nodes"])
         _links(axis, outcome, places, (colours, norm), size)
+        ways = _ways(axis, cell, places) or ways
         _nodes(axis, outcome, places, size)
-        style.entitle(axis, names[cell.name])
+        when = "at the end of the run" if cell.scenario.get("mobility") else ""
+        style.entitle(axis, ", ".join(filter(None, (names[cell.name], when))))
         axis.set_aspect("equal", adjustable="datalim")
         if real:
             axis.set_xlabel("m")
@@ -72,9 +74,28 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
         "of travel: colour is the share of attempts that were acknowledged, width the frames "
         "carried. Squares: senders; diamonds: receivers; grey lines: neighbours not used."
     )
+    if any(cell.scenario.get("mobility") for cell in cells):
+        caption += " Nodes that move are where they were when the run ended"
+        caption += " (dotted: from where they began)" if ways else ""
+        caption += "; links are of the whole run."
     if not real:
         caption += " The set has no positions: nodes are drawn in order."
     return figure, "The mesh and its links", caption + left + rest
+
+
+def _ways(axis: Axes, cell: Cell, places: Mapping[str, tuple[float, float]]) -> bool:
+    """Lines from where nodes that move began, if the scenario says where; whether there is one."""
+    topology = cell.scenario.get("topology")
+    named = topology.get("node") if isinstance(topology, Mapping) else None
+    drawn = False
+    for node in named or [] if cell.scenario.get("mobility") else []:
+        if not node.get("position") or node.get("name") not in places:
+            continue
+        start, end = tuple(node["position"][:2]), places[node["name"]]
+        if start != end:
+            axis.plot(*zip(start, end, strict=True), ":", color=style.MUTED, lw=1.1, zorder=1.5)
+            drawn = True
+    return drawn
 
 
 def _height(outcomes: Sequence[Mapping[str, Any]], across: int) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from wifu import compared
 from wifu.api import LEVEL, Results
@@ -46,6 +46,8 @@ class Task:
     x: str
     pair: str
     base: Label
+    called: str
+    """The baseline in few words, as a scale has little room; caption and legend have them all."""
     every: Sequence[Label]
     told: Mapping[str, Told]
     differences: bool
@@ -88,7 +90,8 @@ def ratio(results: Results, spec: dict[str, Any]) -> Made:
     differences = bool(numbers) and all(f.difference for f in numbers)
     every = [""] if x == pair else levels(cells, pair)
     base = frame["baseline"].iloc[0]
-    task = Task(results, words, name, x, pair, base, every, told, differences)
+    called = _called(Words(results, spec, mixed=False), pair, base, results)
+    task = Task(results, words, name, x, pair, base, called, every, told, differences)
     figure, axes = page.panels(len(parts))
     own = looks(results, None if x == pair else pair, every)
     limits = _limits(task)
@@ -110,16 +113,22 @@ def ratio(results: Results, spec: dict[str, Any]) -> Made:
     return figure, title, _caption(task, cells, frame, limits) + rest
 
 
+def _called(words: Words, pair: str, base: Label, results: Results) -> str:
+    """A level without its profile and parameters, where that says which one it is."""
+    every = [words.apart(pair, v.label) for v in results.plan.axis(pair).levels]
+    short, whole = (words.apart(pair, base).partition(",")[0], words.apart(pair, base))
+    return short if [name.partition(",")[0] for name in every].count(short) == 1 else whole
+
+
 def _key(labels: Mapping[Any, Any], results: Results) -> str:
     return json.dumps([str(labels[a.name]) for a in results.plan.axes])
 
 
 def _scale_words(task: Task) -> str:
-    base = task.words.apart(task.pair, task.base)
     what = task.words.metric(task.metric)
     if task.differences:
-        return with_unit(f"{what} less that of {base}", metric_of(task.metric).unit)
-    return f"{what} by that of {base} (log scale)"
+        return with_unit(f"{what} less that of {task.called}", metric_of(task.metric).unit)
+    return f"{what} by that of {task.called}, log scale"
 
 
 def _mark(look: int, colour: str, full: bool = True) -> Line2D:
@@ -150,25 +159,11 @@ def _limits(task: Task) -> tuple[float, float]:
 def _scale(task: Task, axis: Axes, limits: tuple[float, float]) -> None:
     if not task.differences:
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(FixedLocator(_ticks(*limits)))
+        axis.yaxis.set_major_locator(FixedLocator(sorted({1.0, *style.log_ticks(*limits)})))
         axis.yaxis.set_minor_locator(NullLocator())
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.axhline(task.none, color=style.INK, lw=0.9, zorder=1.5)
     axis.set_ylim(*limits)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Values of a logarithmic scale that are written, 1 among them."""
-    if high / low > 5:
-        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        parts = (1, 2, 5) if high / low < 500 else (1,)
-        found = [round(part * 10.0**n, 9) for n in decades for part in parts]
-    else:
-        # As evenly as numbers are: so close to 1 the scale is nearly linear.
-        found = [
-            round(float(v), 9) for v in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(low, high)
-        ]
-    return sorted({1.0, *(v for v in found if low <= v <= high)})
 
 
 def _draw(task: Task, axis: Axes, cells: Sequence[Cell], own: Sequence[int]) -> None:
@@ -180,13 +175,14 @@ def _draw(task: Task, axis: Axes, cells: Sequence[Cell], own: Sequence[int]) -> 
             if task.x == task.pair or cell.labels[task.pair] == label:
                 aside = (n - (count - 1) / 2) * 0.7 / count
                 at = places.index(cell.labels[task.x]) + aside
-                _point(task, axis, at, task.told[cell.name], look)
+                _point(task, axis, at, task.told[cell.name], (look, n))
     style.places(axis, range(len(places)), [task.words.level(task.x, p) for p in places])
     axis.tick_params(axis="x", length=0)
 
 
-def _point(task: Task, axis: Axes, at: float, found: Told, look: int) -> None:
+def _point(task: Task, axis: Axes, at: float, found: Told, nth: tuple[int, int]) -> None:
     """A level: its mark and whisker, or what is told in place of them."""
+    look, n = nth
     colour = style.colour(look)
     face: dict[str, Any] = {
         "mfc": colour if task.full(found) else "white",
@@ -201,7 +197,9 @@ def _point(task: Task, axis: Axes, at: float, found: Told, look: int) -> None:
     if found.instead == IDENTICAL:
         face["mfc"] = "white"
         axis.plot([at], [task.none], **size, **face, zorder=4)
-        _say(axis, (at, task.none), "=")
+        # Where levels stand close, what is said of one is not to run into that of the next.
+        rows = max(1, math.ceil(0.9 * style.small() / _room(task, axis)))
+        _say(axis, (at, task.none), "=", n % rows)
     elif found.instead:
         _below(task, axis, at, "n/a")
     elif not task.drawn(found):
@@ -221,11 +219,19 @@ def _point(task: Task, axis: Axes, at: float, found: Told, look: int) -> None:
         axis.plot([at], [found.value], **size, **face, zorder=4)
 
 
-def _say(axis: Axes, place: tuple[float, float], text: str) -> None:
+def _say(axis: Axes, place: tuple[float, float], text: str, row: int) -> None:
+    above = style.mark() / 2 + 3 + row * 1.2 * style.small()
     axis.annotate(
-        text, place, xytext=(0, style.mark() / 2 + 3), textcoords="offset points", ha="center",
+        text, place, xytext=(0, above), textcoords="offset points", ha="center",
         fontsize=style.small(), color=style.INK,
     )  # fmt: skip
+
+
+def _room(task: Task, axis: Axes) -> float:
+    """Points of the horizontal scale for each level."""
+    inches = axis.get_position().width * float(page.root(axis).get_figwidth())
+    low, high = axis.get_xlim()
+    return inches * 72 / (high - low) * 0.7 / len(task.every)
 
 
 def _below(
@@ -234,10 +240,7 @@ def _below(
     """What stands at the lower end of the scale, for it has no place on it; upright where others
     stand beside it.
     """
-    inches = axis.get_position().width * float(page.root(axis).get_figwidth())
-    low, high = axis.get_xlim()
-    room = inches * 72 / (high - low) * 0.7 / len(task.every)
-    upright = len(text) * 0.64 * style.small() > room
+    upright = len(text) * 0.64 * style.small() > _room(task, axis)
     axis.annotate(
         text, (at, above), xycoords=axis.get_xaxis_transform(), xytext=(0, style.mark() / 2 + 2),
         textcoords="offset points", ha="center", fontsize=style.small(), color=style.INK,
@@ -253,9 +256,13 @@ def _caption(task: Task, cells: Sequence[Cell], frame: Any, limits: tuple[float,
     if results.plan.deterministic:
         told += "; one run per cell: nothing is random, they are exact"
     else:
-        told += f"; {_pairs(task, cells, frame)}; whiskers: 95 % interval "
-        told += "(t of pairs)" if task.differences else "(linearized, t of pairs)"
-        told += f"{stopped(results)}; {_filled(task, int(frame['p'].notna().sum()))}"
+        told += f"; {_pairs(task, cells, frame)}; "
+        if any(f.known for f in found):
+            how = "t of pairs" if task.differences else "linearized, t of pairs"
+            told += f"whiskers: 95 % interval ({how}){stopped(results)}"
+        else:
+            told += "no interval"
+        told += f"; {_filled(task, int(frame['p'].notna().sum()))}"
     if any(f.instead == IDENTICAL for f in found):
         told += "; =: identical in all runs"
     if any(f.instead not in ("", IDENTICAL) for f in found):
@@ -278,8 +285,8 @@ def _filled(task: Task, tested: int) -> str:
     none = "" if all(f.known or f.instead for f in task.told.values()) else ", if there is one,"
     return (
         f"filled: p of a paired permutation test, corrected by Holm over all {tested} comparisons "
-        f"of the plan, is below {LEVEL:g} and the interval{none} leaves out {task.none:g}; hollow: "
-        "not"
+        f"of this metric, is below {LEVEL:g} and the interval{none} leaves out {task.none:g}; "
+        "hollow: not"
     )
 
 
@@ -295,5 +302,5 @@ def _pairs(task: Task, cells: Sequence[Cell], frame: Any) -> str:
     span = str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
     pair = task.pair
     base = [c for c in task.results.plan.cells if str(c.labels[pair]) == str(task.base)]
-    told = f"n = {span} pairs of runs per cell"
+    told = "one pair of runs per cell" if n == [1] else f"n = {span} pairs of runs per cell"
     return told + left_out(task.results, list({c.name: c for c in [*cells, *base]}.values()))

@@ -23,19 +23,19 @@ from wifu.figures.compare import (
     counts,
     levels,
     looks,
+    of_runs,
     split,
-    stopped,
     whiskers,
 )
 from wifu.figures.words import Words, with_unit
-from wifu.metrics import metric_of
+from wifu.metrics import TOGETHER, metric_of
 from wifu.stamps import first
 
 COLUMN = {"goodput": "goodput_bps", "delay": "delay_s"}
 """What a flow can be drawn by, and its column of the table of flows."""
 
 ALL = {"goodput": "all", "delay": "mean"}
-"""What stands behind the flows: the sum, or the mean."""
+"""What stands behind the flows: what they carry together (`aggregate`), or the mean."""
 
 
 def flows(results: Results, spec: dict[str, Any]) -> Made:
@@ -58,6 +58,7 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     same = all(names == called[0] for names in called)
     figure, axes = page.panels(len(parts), share_x=same)
     for axis, (title, members), names in zip(axes, parts, called, strict=True):
+        bare = _bare([shown[c.name] for c in members], numbers)
         for n, label in enumerate(every):
             for cell in (c for c in members if by is None or c.labels[by] == label):
                 at = (n - (len(every) - 1) / 2) * 0.8 / len(every)
@@ -65,7 +66,9 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
                 at_flows = [float(numbers.index(flow)) for flow in own]
                 places = [at + place for place in (*at_flows, float(count))]
                 least = _least(results, cell, metric, None if ranked else own, len(table.T))
-                _bars(axis, table, (metric, least), (places, 0.8 / len(every)), looking[n])
+                _bars(axis, table, (metric, least), (places, 0.8 / len(every), bare), looking[n])
+        for place in bare:
+            _on(axis, place, 0.0, "n/a")
         axis.set_xlim(-0.55, count + 0.55)
         style.places(axis, range(count + 1), [*names, ALL[metric]])
         axis.axvline(count - 0.5, color=style.MUTED, linewidth=0.8)
@@ -87,13 +90,14 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     ]
     style.legend(figure, [p for p, _ in named], [name for _, name in named])
     caption = f"{capital(what)} of each flow, and "
-    caption += "of all together; " if metric == "goodput" else "their mean; "
+    together = f"of all together (aggregate: {TOGETHER[results.plan.measure.mode]}); "
+    caption += together if metric == "goodput" else "their mean; "
     if ranked:
         caption += f"in each run flows are in order, {RANKS[metric].removeprefix('flows, ')}; "
     if "run" in spec:
         caption += f"run {spec['run']} alone."
     else:
-        caption += f"whiskers: 95 % interval{stopped(results)}; {counts(results, cells)}."
+        caption += f"{of_runs(results, cells)}; {counts(results, cells)}."
     caption += _without([table for _, table in shown.values()], metric)
     caption += _beside(results, cells, metric == "goodput" and not ranked)
     told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
@@ -126,7 +130,8 @@ def _table(
     carrying = [n not in _datagrams(rows) for n in numbers]
     own = table[:, carrying]
     if metric == "goodput":
-        whole = own.sum(axis=1)
+        together = results.sample("aggregate", cell.labels).droplevel("cell")
+        whole = together.reindex(pivot.index).to_numpy(float)
     else:
         known = np.isfinite(own)
         whole = np.where(known, own, 0.0).sum(axis=1) / np.where(
@@ -170,14 +175,14 @@ def _without(tables: Sequence[stats.Floats], metric: str) -> str:
 
 def _bars(
     axis: Axes, table: stats.Floats, of: tuple[str, Sequence[bool]],
-    room: tuple[Sequence[float], float], look: int,
+    room: tuple[Sequence[float], float, Sequence[int]], look: int,
 ) -> None:  # fmt: skip
     """The bars of a cell, of a metric and whether each is but the least that it can be; `room` is
-    where they stand, and how wide they are.
+    where they stand, how wide they are, and where there is no bar of any cell.
     """
     (metric, least) = of
     scale = metric_of(metric).scale
-    places, width = room
+    places, width, bare = room
     inches = axis.get_position().width * float(page.root(axis).get_figwidth())
     for at, values, bound in zip(places, table.T, least, strict=False):
         known = stats.clean(values)
@@ -195,11 +200,30 @@ def _bars(
         fits = wide >= 0.64 * style.small() * (len(text) + 0.6)
         if bound and not fits and text != "n/a":
             text, fits = "≥", True
-        if fits or height == 0 or text == "n/a":
-            axis.annotate(
-                text, (at, top if np.isfinite(top) else 0.0), xytext=(0, 4),
-                textcoords="offset points", ha="center", fontsize=style.small(), color=style.INK,
-            )  # fmt: skip
+        if text == "n/a" and round(at) not in bare:
+            _on(axis, at, 0.0, text, upright=not fits)
+        elif text != "n/a" and (fits or height == 0):
+            _on(axis, at, top, text)
+
+
+def _on(axis: Axes, at: float, top: float, text: str, upright: bool = False) -> None:
+    """What stands on a bar, or where there is none."""
+    axis.annotate(
+        text, (at, top), xytext=(0, 4), textcoords="offset points", ha="center",
+        fontsize=style.small(), color=style.INK, rotation=90 if upright else 0,
+    )  # fmt: skip
+
+
+def _bare(tables: Sequence[tuple[list[int], stats.Floats]], numbers: Sequence[int]) -> list[int]:
+    """The places where no cell of a panel has a bar, as none of its runs has a value: those of
+    flows by their numbers, and the one behind them.
+    """
+    known: dict[int, bool] = {}
+    for own, table in tables:
+        places = [*(numbers.index(flow) for flow in own), len(numbers)]
+        for place, values in zip(places, table.T, strict=False):
+            known[place] = known.get(place, False) or bool(np.isfinite(values).any())
+    return [place for place, there in known.items() if not there]
 
 
 def _least(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,8 +29,8 @@ from wifu.figures.compare import (
     cut_off,
     levels,
     looks,
+    of_runs,
     split,
-    stopped,
 )
 from wifu.figures.words import Words, with_unit
 from wifu.metrics import metric_of
@@ -40,11 +41,29 @@ UNLIKE = 4.0
 OWN = " The panels have scales of their own."
 """What a caption says of panels that cannot be compared by eye."""
 
+SQUEEZED = 0.1
+"""Of a panel that takes less of the range that all have, the caption says so."""
+
 
 def _shared(spec: dict[str, Any], ends: Sequence[float]) -> bool:
     """Whether panels whose greatest values are these have one scale."""
     told = spec.get("scales")
     return told == "shared" or (told is None and (not ends or max(ends) <= UNLIKE * min(ends)))
+
+
+def _range_words(titles: Sequence[str], ends: Sequence[float], shared: bool) -> str:
+    """What a caption says of the scales of panels; `ends` are the greatest values in each."""
+    if not shared:
+        return OWN
+    if len(titles) < 2:
+        return ""
+    told = " The panels have one range."
+    most = max(ends, default=0.0)
+    for title, end in zip(titles, ends, strict=False):
+        if 0 <= end < SQUEEZED * most:
+            share = max(1, math.ceil(100 * end / most))
+            told += f' All of {title} is in the first {share} % of it: scales = "own" shows it.'
+    return told
 
 
 def _said(title: str, own: bool) -> str:
@@ -131,7 +150,9 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
         )
     elif name is None:
         caption += cut_off(results, cells, "goodput")
-    return figure, f"Distribution of the {what}", caption + ("" if shared else OWN) + rest
+    ends = [float(x.max()) if x.size else 0.0 for x in rooms]
+    caption += _range_words([title for title, _ in parts], ends, shared)
+    return figure, f"Distribution of the {what}", caption + rest
 
 
 def _marks(
@@ -290,8 +311,10 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     title = title if title != metric_of("jain").label else f"{title} (1: equal shares)"
     style.label_rows(axes, title)
     style.legend(figure, list(handles.values()), list(handles))
-    caption = "Jain's fairness index, a dot per run; bar: mean, whiskers: 95 % interval"
-    caption += f"{stopped(results)}, cut where no index can be (above 1, below 0); "
+    told = of_runs(results, cells)
+    if told != "no interval":
+        told = f"bar: mean, {told}, cut where no index can be (above 1, below 0)"
+    caption = f"Jain's fairness index, a dot per run; {told}; "
     caption += f"{counts(results, cells, 'jain')}.{cut_off(results, cells, 'jain')}{rest}"
     return figure, "Fairness among the flows", caption
 
@@ -355,8 +378,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     if shared:
         page.align(axes, "x")
         page.align(axes, "y")
-    for axis in axes:
-        _begin_at_zero(axes if shared else [axis])
+    cut = [_begin_at_zero(axes if shared else [axis]) for axis in axes]
     style.label_rows(axes, words.scale(name))
     named = {k: handles.get(k) for k in (words.apart(by, label) for label in every)}
     shown = [k if drawn else f"{k} (no value)" for k, drawn in named.items()]
@@ -376,7 +398,8 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     caption = (
         f"{capital(words.scale(name))} against {words.scale(other)}: a dot per run, the mean, and "
         f"an ellipse of one standard deviation. Better is {towards}; "
-        f"{number}.{'' if shared else OWN}{rest}"
+        f"{number}.{_range_words([title for title, _ in parts], [], shared)}"
+        f"{_beginnings(axes, words, (other, name), any(cut))}{rest}"
     )
     if any(cutoff.least(results, c, m) for c in cells for m in (name, other)):
         if any(_cut(results, c, (name, other)).any() for c in cells):
@@ -447,17 +470,37 @@ def _spot(
     return drawn
 
 
-def _begin_at_zero(axes: Sequence[Axes]) -> None:
-    """Show no values below 0 where none were measured: an ellipse may reach there."""
+def _begin_at_zero(axes: Sequence[Axes]) -> bool:
+    """Show no values below 0 where none were measured: an ellipse may reach there. Whether one
+    does, and is cut.
+    """
     clouds = [np.asarray(c.get_offsets()) for axis in axes for c in axis.collections]
     if not clouds:
-        return
+        return False
     low = np.concatenate(clouds).min(axis=0)
     for axis in axes:
         if low[0] >= 0:
             axis.set_xlim(left=max(0.0, axis.get_xlim()[0]))
         if low[1] >= 0:
             axis.set_ylim(bottom=max(0.0, axis.get_ylim()[0]))
+    patches = [p for axis in axes for p in axis.patches]
+    reach = [p.get_path().transformed(p.get_patch_transform()).get_extents().min for p in patches]
+    return any(end[k] < 0 <= low[k] for end in reach for k in (0, 1))
+
+
+def _beginnings(axes: Sequence[Axes], words: Words, names: tuple[str, str], cut: bool) -> str:
+    """What a caption says of scales (to the right, up) that do not begin at 0, and of ellipses that
+    are cut there.
+    """
+    lows = ([a.get_xlim()[0] for a in axes], [a.get_ylim()[0] for a in axes])
+    above = [
+        words.metric(name)
+        for name, low in zip(names, lows, strict=True)
+        if metric_of(name).least >= 0 and max(low) > 0
+    ]
+    told = f" The scale of {above[0]} does not begin at 0." if len(above) == 1 else ""
+    told = " Scales do not begin at 0." if len(above) > 1 else told
+    return told + (" Ellipses end at 0, below which nothing can be." if cut else "")
 
 
 def _ellipse(x: stats.Floats, y: stats.Floats, colour: str, dash: Any) -> Ellipse:

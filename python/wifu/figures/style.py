@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
 
 from wifu.figures import page
 
@@ -239,11 +239,13 @@ def fold(figure: Figure) -> None:
     panels too little of the height, the figure becomes higher.
     """
     high = float(figure.get_figheight())
+    # As they were given: in a figure that became higher they need fewer lines.
+    names = {a: (a.get_xlabel(), a.get_ylabel(), a.get_title(loc="left")) for a in figure.axes}
     for _ in range(5):
         more = 0.4 * high
         if _laid_out(figure):
             for axis in figure.axes:
-                _fold_names(axis)
+                _fold_names(axis, names[axis])
             if _laid_out(figure):
                 more = PANELS * high - _stacked(figure)
                 if more <= 0:
@@ -275,16 +277,20 @@ def _stacked(figure: Figure) -> float:
     return max(heights.values(), default=float("inf"))
 
 
-def _fold_names(axis: Axes) -> None:
-    box, dpi = axis.get_window_extent(), page.root(axis).dpi
+def _fold_names(axis: Axes, names: tuple[str, str, str]) -> None:
+    box, figure = axis.get_window_extent(), page.root(axis)
     size = float(mpl.rcParams["axes.titlesize"])
-    for text, room, put in (
-        (axis.get_xlabel(), box.width, axis.set_xlabel),
-        (axis.get_ylabel(), box.height, axis.set_ylabel),
-        (axis.get_title(loc="left"), box.width, partial(axis.set_title, loc="left", color=MUTED)),
+    place = axis.get_subplotspec()
+    # A title may go on over what is beside a panel that is narrower than its column.
+    across = place.get_gridspec().ncols if place is not None else 0
+    wide = 0.88 * figure.bbox.width / across if across else 0.0
+    title = partial(axis.set_title, loc="left", color=MUTED)
+    rooms = (box.width, box.height, max(box.width, wide))
+    for text, room, put in zip(
+        names, rooms, (axis.set_xlabel, axis.set_ylabel, title), strict=True
     ):
-        letters = max(10, int(1.05 * room * 72 / dpi / (0.56 * size)))
-        if any(len(line) > letters for line in text.split("\n")):
+        letters = max(10, int(1.05 * room * 72 / figure.dpi / (0.56 * size)))
+        if text:
             put(wrapped(text, letters))
 
 
@@ -330,19 +336,39 @@ def grid(axis: Axes, which: str = "y") -> None:
 
 
 def logarithmic(axis: Axes, which: str = "y") -> None:
-    """A scale of powers of ten that are written as numbers; some between them, if they are few."""
+    """A scale of powers of ten, with numbers as `log_ticks` has them."""
     getattr(axis, f"set_{which}scale")("log")
     scale = axis.xaxis if which == "x" else axis.yaxis
-
-    def between(value: float, _: int) -> str:
-        low, high = getattr(axis, f"get_{which}lim")()
-        decades = math.log10(high / low) if low > 0 else math.inf
-        leading = round(value / 10.0 ** math.floor(math.log10(value) + 1e-9))
-        shown = (2, 5) if decades > 0.7 else (2, 3, 4, 6, 8)
-        return f"{value:g}" if decades < 1.5 and leading in shown else ""
-
+    scale.set_major_locator(_Numbers())
     scale.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    scale.set_minor_formatter(FuncFormatter(between))
+    scale.set_minor_formatter(NullFormatter())
+
+
+class _Numbers(Locator):
+    """Where the numbers of a logarithmic scale stand, whichever range is shown."""
+
+    def __call__(self) -> Sequence[float]:
+        assert self.axis is not None, "a locator of a scale"
+        return self.tick_values(*self.axis.get_view_interval())
+
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+        low, high = sorted((vmin, vmax))
+        return log_ticks(low, high) if 0 < low < high else []
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Values of a logarithmic scale that are written: two at least."""
+    if high / low < 3.2:
+        # As evenly as numbers are: so narrow, the scale is nearly linear.
+        even = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(low, high)
+        found = [float(f"{v:.9g}") for v in even]
+    else:
+        few = (1, 1.5, 2, 3, 4, 5, 6, 8) if high / low <= 5 else (1, 2, 5)
+        parts = few if high / low < 500 else (1,)
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        step = math.ceil(len(decades) / 8)
+        found = [float(f"{part}e{n}") for n in decades if n % step == 0 for part in parts]
+    return [v for v in found if low <= v <= high]
 
 
 def places(axis: Axes, at: Sequence[float], names: Sequence[str], numbers: bool = False) -> None:
