@@ -928,7 +928,7 @@ fn attempts_over_a_link_that_an_event_cut_are_called_cut() {
 
 #[test]
 fn who_walks_is_hidden_only_while_it_is() {
-    // n1 and n3 send to n2 between them; at 20 m from it they sense each other, at 40 m they do not.
+    // n1 and n3 send to n2 between them: at 20 m from it they sense each other, at 40 m not.
     let node = |n: &str, x: f64| {
         format!("[[topology.node]]\nname = \"{n}\"\nposition = [{x:?}, 0.0, 0.0]\n")
     };

@@ -17,6 +17,7 @@ use wifu_wire::Span;
 
 mod alone;
 mod daemons;
+mod input;
 mod map;
 mod options;
 mod programs;

@@ -6,7 +6,7 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
@@ -286,9 +286,8 @@ def _fold_names(axis: Axes, names: tuple[str, str, str]) -> None:
     wide = 0.88 * figure.bbox.width / across if across else 0.0
     title = partial(axis.set_title, loc="left", color=MUTED)
     rooms = (box.width, box.height, max(box.width, wide))
-    for text, room, put in zip(
-        names, rooms, (axis.set_xlabel, axis.set_ylabel, title), strict=True
-    ):
+    puts: list[Callable[[str], Any]] = [axis.set_xlabel, axis.set_ylabel, title]
+    for text, room, put in zip(names, rooms, puts, strict=True):
         letters = max(10, int(1.05 * room * 72 / figure.dpi / (0.56 * size)))
         if text:
             put(wrapped(text, letters))

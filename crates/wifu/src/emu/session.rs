@@ -1,6 +1,5 @@
 //! The command line of a running emulation.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -17,6 +16,7 @@ use wifu_node::{Registry, Substrate};
 use wifu_wire::names::ending;
 
 use super::daemons::{Daemons, Serving};
+use super::input::Input;
 use super::map::Map;
 use super::programs::{self, Ended, Meter};
 use super::scenario::HostKeys;
@@ -54,14 +54,6 @@ pub struct Session {
     failed: usize,
     /// Outcomes of pingall and iperf.
     pub tests: Json,
-}
-
-/// Standard input by lines, whatever it is.
-#[derive(Default)]
-struct Input {
-    lines: VecDeque<String>,
-    rest: Vec<u8>,
-    closed: bool,
 }
 
 /// Whether to go on.
@@ -235,13 +227,11 @@ impl Session {
     fn next_line(&mut self) -> anyhow::Result<Option<String>> {
         let mut told = false;
         loop {
-            if let Some(line) = self.input.lines.pop_front() {
+            if let Some(line) = self.input.line() {
                 return Ok(Some(line));
             }
-            if self.input.closed {
-                let rest = std::mem::take(&mut self.input.rest);
-                let last = String::from_utf8_lossy(&rest).into_owned();
-                return Ok(Some(last).filter(|l| !l.is_empty()));
+            if self.input.is_closed() {
+                return Ok(None);
             }
             let stdin = io::stdin();
             let mut wanted = [
@@ -595,20 +585,4 @@ fn height() -> Option<usize> {
     let lines = text.split_whitespace().next()?.parse().ok()?;
     // One that does not know its size says 0.
     Some(lines).filter(|n| *n > 0)
-}
-
-impl Input {
-    /// What there is now.
-    fn read(&mut self, stdin: &io::Stdin) -> anyhow::Result<()> {
-        let mut chunk = [0; 4096];
-        let n = rustix::io::read(stdin, &mut chunk).context("standard input")?;
-        self.closed = n == 0;
-        self.rest.extend_from_slice(&chunk[..n]);
-        while let Some(end) = self.rest.iter().position(|b| *b == b'\n') {
-            let line: Vec<u8> = self.rest.drain(..=end).collect();
-            let text = String::from_utf8_lossy(&line);
-            self.lines.push_back(text.trim_end().to_string());
-        }
-        Ok(())
-    }
 }

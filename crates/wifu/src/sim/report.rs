@@ -119,27 +119,27 @@ fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
             state(outcome, f),
         ]);
     }
-    let mut text = table.text();
-    if outcome.flows.len() > 1 {
-        let (all, jain) = (rate(outcome.goodput_bps()), outcome.jain());
-        let datagrams = outcome
-            .flows
-            .iter()
-            .filter(|f| f.datagram.is_some())
-            .count();
-        let mixed = datagrams > 0 && datagrams < outcome.flows.len();
-        let apart = match (outcome.overlap(), mixed) {
-            (true, false) => "",
-            (false, false) => " (of flows that were not all on at the same time)",
-            (true, true) => " (of all, datagrams included)",
-            (false, true) => " (of all, datagrams included; they were not all on at the same time)",
-        };
-        let _ = writeln!(
-            text,
-            "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}"
-        );
+    table.text() + &together(outcome)
+}
+
+/// What all flows got together, if there are several, and how evenly.
+fn together(outcome: &Outcome) -> String {
+    if outcome.flows.len() < 2 {
+        return String::new();
     }
-    text
+    let (all, jain) = (rate(outcome.goodput_bps()), outcome.jain());
+    let datagrams = outcome.flows.iter().filter(|f| f.datagram.is_some());
+    let datagrams = datagrams.count();
+    let mixed = datagrams > 0 && datagrams < outcome.flows.len();
+    let apart = match (outcome.overlap(), mixed) {
+        (true, false) => "",
+        (false, false) => " (of flows that were not all on at the same time)",
+        (true, true) => " (of all, datagrams included)",
+        (false, true) => " (of all, datagrams included; they were not all on at the same time)",
+    };
+    format!(
+        "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n"
+    )
 }
 
 /// Why a flow failed, if it did: not to be done when the run ends is no failure.
