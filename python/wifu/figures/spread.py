@@ -378,7 +378,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     if shared:
         page.align(axes, "x")
         page.align(axes, "y")
-    cut = [_begin_at_zero(axes if shared else [axis]) for axis in axes]
+    ended = [_begin_at_zero(axes if shared else [axis]) for axis in axes]
     style.label_rows(axes, words.scale(name))
     named = {k: handles.get(k) for k in (words.apart(by, label) for label in every)}
     absent = "none finished" if any(map(cutoff.of_finished, (name, other))) else "no value"
@@ -400,7 +400,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
         f"{capital(words.scale(name))} against {words.scale(other)}: a dot per run, the mean, and "
         f"an ellipse of one standard deviation. Better is {towards}; "
         f"{number}.{_range_words([title for title, _ in parts], [], shared)}"
-        f"{_beginnings(axes, words, (other, name), any(cut))}{rest}"
+        f"{_beginnings(axes, words, (other, name), any(ended))}{rest}"
     )
     if any(cutoff.least(results, c, m) for c in cells for m in (name, other)):
         if any(_cut(results, c, (name, other)).any() for c in cells):
