@@ -30,11 +30,11 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "ratio", "x": "hops"}, "ratios of means.*; n = 5 pairs of runs per cell; whiskers"),
     ({"kind": "cdf"}, "goodput of the flows; 40 values"),
     ({"kind": "cdf", "metric": "srtt"}, "runs; 20 values"),
-    ({"kind": "flows"}, "Goodput of each flow, and of all together; whiskers"),
+    ({"kind": "flows"}, r"Goodput of each flow, and of all together \(aggregate: .*\); whiskers"),
     ({"kind": "fairness", "x": "hops"}, r"a dot per run.*; n = 5 runs per cell\."),
     (
         {"kind": "tradeoff", "where": {"hops": 3}},
-        r"upper left; n = 5 runs per cell\. Only hops 3\.",
+        r"upper left; n = 5 runs per cell\. Scales do not begin at 0\. Only hops 3\.",
     ),
     ({"kind": "timeseries", "where": {"hops": 3}, "window": "100ms"}, "window of 100 ms"),
     ({"kind": "sequence", "where": {"hops": 3}, "from": 0.1, "to": "1s"}, "Run 1, flow 1"),

@@ -19,9 +19,10 @@ from wifu.batches import batch_rates as batch_rates
 from wifu.batches import rates as rates_of
 from wifu.batches import rest_of, steady, steady_batches
 from wifu.errors import LabError, MissingError, nearest
-from wifu.even import STARVED_BPS, starved_share
+from wifu.even import STARVED_BPS
 from wifu.even import jain as jain
 from wifu.even import log_utility as log_utility
+from wifu.even import starved_share as starved_share
 from wifu.even import unfairness as unfairness
 from wifu.hops import hop_rows as hop_rows
 from wifu.hops import mean_passive, packet_loss

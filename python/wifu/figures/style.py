@@ -284,9 +284,9 @@ def _fold_names(axis: Axes, names: tuple[str, str, str]) -> None:
     # A title may go on over what is beside a panel that is narrower than its column.
     across = place.get_gridspec().ncols if place is not None else 0
     wide = 0.88 * figure.bbox.width / across if across else 0.0
-    title = partial(axis.set_title, loc="left", color=MUTED)
     rooms = (box.width, box.height, max(box.width, wide))
-    puts: list[Callable[[str], Any]] = [axis.set_xlabel, axis.set_ylabel, title]
+    puts: list[Callable[[str], object]] = [axis.set_xlabel, axis.set_ylabel]
+    puts.append(partial(axis.set_title, loc="left", color=MUTED))
     for text, room, put in zip(names, rooms, puts, strict=True):
         letters = max(10, int(1.05 * room * 72 / figure.dpi / (0.56 * size)))
         if text:
