@@ -52,7 +52,7 @@ impl Admission for ByIdentifier {
         }
     }
 
-    fn proves(&self, head: &Head) -> bool {
+    fn proves(&self, head: &Head, _iss: Seq) -> bool {
         !first(head)
     }
 
