@@ -246,6 +246,7 @@ def test_a_relay_that_does_not_serve_is_in_the_outcome(monkeypatch: pytest.Monke
     monkeypatch.setattr(Traffic, "_start_daemons", without_relay)
     outcome = json.loads(runner(scenario).json())
     assert outcome["flows"][0]["unserved"] > 5
+    assert outcome["flows"][0]["unserved_at"] == ["n2"]
     assert idle(outcome)
 
 
