@@ -81,6 +81,7 @@ def test_runs_whose_relays_served_nothing_are_suspect(tmp_path: Path) -> None:
         outcome = json.loads(result.json())
         if scenario["run"] == 2 and outcome["flows"][0]["protocol"] == "tcp-reno":
             outcome["flows"][0]["unserved"] = 31
+            outcome["flows"][0]["unserved_at"] = ["n2"]
         return FakeResult(outcome, {})
 
     run(tmp_path / "plain", plan())
@@ -89,11 +90,12 @@ def test_runs_whose_relays_served_nothing_are_suspect(tmp_path: Path) -> None:
     manifest = Store(tmp_path / "r").manifest()
     assert manifest["stamps"] == {"VALID": 33, "SUSPECT": 3, "INVALID": 0}
     assert list(manifest["unserved"].values()) == [1, 1, 1]
+    assert manifest["unserved_at"] == {"tcp-reno": ["n2"]}
     runs = pd.read_parquet(tmp_path / "r/runs.parquet")
     suspect = runs[runs["stamp"] == "SUSPECT"]
     assert set(suspect["run"]) == {2} and set(suspect["protocol"]) == {"tcp-reno"}
     told = " ".join(stamped(manifest))
-    assert "33 VALID, 3 SUSPECT" in told and "that they do not serve" in told
+    assert "33 VALID, 3 SUSPECT" in told and "that they do not serve (tcp-reno at n2)" in told
 
 
 def test_blocks_hold_every_cell_once_in_an_order_of_their_own(tmp_path: Path) -> None:

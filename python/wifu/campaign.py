@@ -32,7 +32,7 @@ from wifu.plan import Plan
 from wifu.program import loaded
 from wifu.provenance import code_version
 from wifu.runner import Runner, RunResult, check_mesh
-from wifu.store import SCHEMA, Record, Store, idle, verdict
+from wifu.store import SCHEMA, Record, Store, idle, idle_at, verdict
 from wifu.substrates import runner_for
 from wifu.tables import LEAST_RUNS
 from wifu.underload import load_span, percentiles
@@ -578,7 +578,7 @@ class Campaign:
                     if unserved
                     else {}
                 ),
-                **({"unserved": unserved} if unserved else {}),
+                **({"unserved": unserved, "unserved_at": idle_at(records)} if unserved else {}),
                 **({"absent": absent} if absent else {}),
                 **({"warnings": warned} if warned else {}),
                 "code": sorted(codes),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wifu import queues, toml, values, watch
+from wifu import queues, relays, toml, values, watch
 from wifu.emu import Emulation, EmulationError
 from wifu.errors import Cancelled, LabError, RunError
 from wifu.flows import Scenario, flows_of, layer_of
@@ -164,8 +164,9 @@ class Emulated(RealTime):
         if scenario.get("routing", {}).get("olsr"):
             raise ValueError("routing.olsr: runs on sim only")
         for key in scenario.get("host", {}):
-            if key not in ("profile", "lanes"):
+            if key not in ("profile", "lanes", "unserved"):
                 raise ValueError(f"host.{key}: runs on sim only")
+        relays.check(scenario, flows_of(scenario))
         host_of(scenario)
         topology = scenario.get("topology", {})
         if topology.get("wire") or re.search(r",\s*wire=", str(topology.get("words", ""))):

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from wifu import queues, values
+from wifu import queues, relays, values
 from wifu.arrived import delays
 from wifu.cells import digest
 from wifu.cuts import Cuts, events_of
@@ -327,8 +327,9 @@ class Live(RealTime):
             if scenario.get(key):
                 raise ValueError(f"{key}: does not run on live")
         for key in scenario.get("host", {}):
-            if key != "lanes":
+            if key not in ("lanes", "unserved"):
                 raise ValueError(f"host.{key}: does not run on live")
+        relays.check(scenario, flows, self.hosts or None)
         if scenario.get("topology", {}).get("host"):
             raise ValueError("topology.host: does not run on live")
         if self.hosts and scenario.get("event"):

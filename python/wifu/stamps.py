@@ -34,8 +34,9 @@ def stamped(manifest: Mapping[str, Any]) -> list[str]:
     if unserved := manifest.get("unserved"):
         cells = [f"{k} {n}" for k, n in unserved.items()]
         told.append(
-            "Relays passed on packets of a protocol that they do not serve, so its handlers did "
-            f"less than they should. SUSPECT runs by cell: {first(cells)}."
+            f"Relays passed on packets of a protocol that they do not serve{_which(manifest)}, so "
+            "its handlers did less than they should: what they collect for its ends is of the "
+            f"other nodes alone. SUSPECT runs by cell: {first(cells)}."
         )
     rejected = manifest.get("rejected")
     if not rejected or not rejected["attempts"]:
@@ -58,6 +59,13 @@ def stamped(manifest: Mapping[str, Any]) -> list[str]:
             "such cells deserve suspicion; raise `dilation`."
         )
     return told
+
+
+def _which(manifest: Mapping[str, Any]) -> str:
+    """Of what protocols, and which relays, in parentheses; nothing where nothing is known."""
+    known: Mapping[str, Sequence[str]] = manifest.get("unserved_at", {})
+    named = [f"{k} at {first(nodes)}" if nodes else k for k, nodes in known.items()]
+    return f" ({'; '.join(named)})" if named else ""
 
 
 def first(names: Sequence[str], most: int = 10) -> str:

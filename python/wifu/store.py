@@ -66,6 +66,16 @@ def idle(outcome: Mapping[str, Any]) -> bool:
     return any(flow.get("unserved") for flow in outcome.get("flows", []))
 
 
+def idle_at(records: Iterable[Record]) -> dict[str, list[str]]:
+    """Which relays did not serve what passed them, as far as they are known, by protocol."""
+    found: dict[str, set[str]] = {}
+    flows = (flow for r in records if r.outcome for flow in r.outcome.get("flows", []))
+    for flow in (f for f in flows if f.get("unserved")):
+        name = str(flow["protocol"]).split(",")[0]
+        found.setdefault(name, set()).update(flow.get("unserved_at", []))
+    return {name: sorted(nodes) for name, nodes in sorted(found.items())}
+
+
 def verdict(outcome: Mapping[str, Any]) -> str | None:
     """The stamp of a run: that of the emulation, or SUSPECT because relays were idle."""
     given: str | None = outcome.get("stamp", {}).get("verdict")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from wifu import absent, apps_live, arrived, reports, toml, udp, values
+from wifu import absent, apps_live, arrived, relays, reports, toml, udp, values
 from wifu.apps_live import FOREVER
 from wifu.arrived import Arrived, End, Progress
 from wifu.clients import Clients
@@ -108,6 +108,8 @@ class Traffic:
             ends = [daemons.get(n, {}).get("unserved", {}) for n in (flow.source, flow.target)]
             if unserved := sum(end.get(name, 0) for end in ends):
                 row["unserved"] = unserved
+                if at := relays.idle(self.places, flow, daemons):
+                    row["unserved_at"] = at
         outcome: dict[str, Any] = {
             "sim_seconds": seconds, "end": end, "flows": told, "core": core, "daemons": daemons,
             "absent": absent.words(self.flows, told),
@@ -240,11 +242,12 @@ class Traffic:
         return words
 
     def _start_daemons(self, crew: Crew) -> dict[str, Started]:
-        """On the hosts of the ends; on all, if they serve something. Gives those that count."""
+        """On the hosts of the ends; on all, if they serve something, but those that are left out.
+        Gives those that count."""
         ours = [f for f in self.flows if not f.kernel and f.protocol != "udp"]
-        served = self._served(ours)
+        served, idle = self._served(ours), relays.left_out(self.scenario)
         daemons = {}
-        for name, place in self.places.items():
+        for name, place in ((n, p) for n, p in self.places.items() if n not in idle):
             if served or any(name in (f.source, f.target) for f in ours):
                 words = ["--socket", place.door, *self._files(place), *served]
                 words += ["--monitor", place.monitor] if served and place.monitor else []

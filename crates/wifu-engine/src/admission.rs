@@ -127,10 +127,11 @@ pub trait Admission: Send + Sync + Debug {
         Claim::Own
     }
 
-    /// Whether a packet that an embryonic connection got shows that its peer hears our answers: as
-    /// soon as the connection is open as well, it counts against the backlog no more, and the
-    /// application learns of it. Where a handshake opens, that is proof enough.
-    fn proves(&self, _head: &Head) -> bool {
+    /// Whether a packet that an embryonic connection got, whose initial number is `iss`, shows that
+    /// its peer hears our answers: as soon as the connection is open as well, it counts against the
+    /// backlog no more, and the application learns of it. Where a handshake opens, that is proof
+    /// enough.
+    fn proves(&self, _head: &Head, _iss: Seq) -> bool {
         true
     }
 

@@ -1,8 +1,6 @@
 //! The endpoint over admission policies that are not TCP's: the first packet opens; connections
 //! are told apart by their ends, or by an identifier that the packets carry.
 
-#[path = "../../../examples/custom/src/rated.rs"]
-mod rated;
 mod support;
 
 use core::net::{Ipv4Addr, SocketAddrV4};
@@ -52,7 +50,7 @@ impl Admission for ByIdentifier {
         }
     }
 
-    fn proves(&self, head: &Head) -> bool {
+    fn proves(&self, head: &Head, _iss: Seq) -> bool {
         !first(head)
     }
 
@@ -91,10 +89,11 @@ number = 253
 wire = "shim"
 store = "octets"
 manager = "opener"
-reliable = "hole-list"
+rtt = "hold-echo"
+reliable = "holes"
 receive = "reassemble"
-gates = ["delay-rate", "peer-window"]
-ack = "epoch-feedback"
+gates = ["atp-rate", "peer-window"]
+ack = "epochs"
 
 [protocol.beside]
 extends = "ends"
@@ -110,17 +109,10 @@ const NAMES: [&str; 3] = ["ends", "beside", "replacing"];
 const AT: SocketAddrV4 = SocketAddrV4::new(SERVER, 80);
 
 fn protocol(name: &str) -> Arc<Blueprint> {
-    let registry = wifu_parts::registry().with(&[
-        &support::opener::OPENER,
-        &BESIDE,
-        &REPLACING,
-        &rated::HOLE_LIST,
-        &rated::DELAY_RATE,
-        &rated::EPOCH_FEEDBACK,
-    ]);
+    let registry = wifu_parts::registry().with(&[&support::opener::OPENER, &BESIDE, &REPLACING]);
     // Nobody stands between these ends: what nodes would write stays as it was sent.
     let nobody = Face {
-        words: ["delay", "hops"].map(WordUse::written).into(),
+        words: ["delay", "hops", "idle"].map(WordUse::written).into(),
         ..Face::default()
     };
     let hops = HopHalf {
@@ -202,12 +194,7 @@ fn port(port: u16) -> SocketAddrV4 {
 
 #[test]
 fn a_format_that_carries_no_identifier_is_refused_to_who_needs_one() {
-    let registry = wifu_parts::registry().with(&[
-        &BESIDE,
-        &rated::HOLE_LIST,
-        &rated::DELAY_RATE,
-        &rated::EPOCH_FEEDBACK,
-    ]);
+    let registry = wifu_parts::registry().with(&[&BESIDE]);
     let text = PROTOCOLS.replace("\"opener\"", "\"opener-beside\"");
     let composition = Library::parse(&text).and_then(|l| l.expand("ends"));
     let refused = composition.and_then(|c| Blueprint::new(&c, &registry));

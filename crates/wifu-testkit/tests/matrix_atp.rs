@@ -1,10 +1,11 @@
 //! ATP over a pair in virtual time: what Behaviour 18 asks of it, and that its mechanisms act. No
 //! node stands between the ends, so the interval stays what it is at first.
 
+use core::net::SocketAddrV4;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Fault, State};
+use wifu_engine::{Blueprint, Conn, Endpoint, EndpointConfig, Event, Fault, State};
 use wifu_testkit::pair::{App, CLIENT, Fate, Flying, Pair, SERVER, pattern};
 use wifu_testkit::seg::between;
 use wifu_wire::{Flags, Head, Rng, Seq, Span, Time};
@@ -1015,4 +1016,145 @@ fn a_server_that_speaks_first_is_heard_although_the_confirmation_was_lost() {
         let answers = |l: &&Left| l.from == 1 && l.head.flags.has(Flags::SYN);
         assert_eq!(seen.borrow().iter().filter(answers).count(), 3, "{spec}");
     }
+}
+
+const HOST: SocketAddrV4 = SocketAddrV4::new(SERVER, 80);
+
+/// Hands a listener what somebody sends whose port and identifier are of this number.
+fn hand(end: &mut Endpoint, protocol: &Blueprint, n: u16, head: &Head, payload: &[u8]) {
+    let mut head = head.clone();
+    (head.sport, head.dport, head.conn_id) = (1_024 + n, HOST.port(), n.into());
+    let mut bytes = vec![0; 300];
+    let len = protocol.wire.emit(&head, &mut bytes);
+    bytes.truncate(len);
+    bytes.extend_from_slice(payload);
+    let from = SocketAddrV4::new(CLIENT, 1_024 + n);
+    let ip = between(from, HOST, protocol.number);
+    protocol.wire.seal(&ip.pseudo(), &mut bytes);
+    end.handle_packet(Time(1), &ip, &bytes);
+}
+
+/// What a listener says now.
+fn answers(end: &mut Endpoint, protocol: &Blueprint) -> Vec<Head> {
+    let mut out = [0; 2_048];
+    let next = || {
+        end.poll_transmit(Time(1), &mut out)
+            .map(|d| out[..d.len].to_vec())
+    };
+    let bytes = std::iter::from_fn(next);
+    let parsed = bytes.map(|bytes| {
+        let mut head = Head::default();
+        protocol.wire.parse(&bytes, &mut head).expect("ATP");
+        head
+    });
+    parsed.collect()
+}
+
+/// The connection that somebody opened, as far as the endpoint keeps one.
+fn of(end: &Endpoint, n: u16) -> Option<&Conn> {
+    let mut conns = end.conns().filter_map(|id| end.conn(id));
+    conns.find(|c| c.board().site.conn_id == u32::from(n))
+}
+
+fn accepted(end: &mut Endpoint) -> usize {
+    let events = std::iter::from_fn(|| end.poll_event());
+    events
+        .filter(|(_, e)| matches!(e, Event::Accepted(_)))
+        .count()
+}
+
+fn first_syn(protocol: &Blueprint) -> Head {
+    let mut syn = Head::default();
+    (syn.flags, syn.seq, syn.ts) = (Flags::SYN, Seq(1_000), Some(1));
+    syn.set(protocol.wire.place("request").expect("a word").word, 1);
+    syn
+}
+
+/// Who invents the source of its SYN sees no answer, and does not know the number in it: what it
+/// sends in the dark is no confirmation, whatever it is.
+#[test]
+fn who_confirms_without_the_number_of_the_answer_is_not_believed() {
+    for spec in SPECS {
+        let protocol = protocol(spec);
+        let word = |name| protocol.wire.place(name).expect("a word of ATP").word;
+        let mut end = Endpoint::new(EndpointConfig::default());
+        end.listen(&protocol, HOST, 100).expect("a free address");
+        let mut bare = Head::default();
+        (bare.seq, bare.ts) = (Seq(1_001), Some(2));
+        let (mut fin, mut probe, mut feedback) = (bare.clone(), bare.clone(), bare.clone());
+        fin.flags = Flags::FIN;
+        probe.set(word("request"), 1);
+        feedback.set(word("feedback"), 1);
+        feedback.set(word("fb_seq"), 1);
+        let forms: [(&Head, &[u8]); 5] = [
+            (&bare, b""),
+            (&bare, b"forged"),
+            (&fin, b""),
+            (&probe, b""),
+            (&feedback, b""),
+        ];
+        let mut n = 0;
+        for (at, (form, payload)) in forms.into_iter().enumerate() {
+            let guesses = [
+                None,
+                Some(0),
+                Some(2),
+                Some(1 << 30),
+                Some(3 << 30),
+                Some(1),
+            ];
+            for guess in guesses {
+                n += 1;
+                hand(&mut end, &protocol, n, &first_syn(&protocol), b"");
+                let iss = answers(&mut end, &protocol)[0].seq;
+                let mut head = form.clone();
+                head.ack = guess.map(|g: u32| iss.plus(g));
+                hand(&mut end, &protocol, n, &head, payload);
+                let (believed, right) = (accepted(&mut end), guess == Some(1));
+                let what = format!("{spec}, {at} with {guess:?}");
+                assert_eq!(believed, usize::from(right), "{what}");
+                let taken = of(&end, n).expect("it waits").board().rx.nxt;
+                assert!(
+                    right || taken == Seq(1_001),
+                    "{what}: nothing of it is taken"
+                );
+            }
+        }
+    }
+}
+
+/// The same of a connection that made room for others and is made again.
+#[test]
+fn who_made_room_is_made_again_by_the_number_of_the_answer_alone() {
+    let protocol = protocol(SPECS[0]);
+    let mut end = Endpoint::new(EndpointConfig::default());
+    end.listen(&protocol, HOST, 4).expect("a free address");
+    let mut numbers = Vec::new();
+    for n in 0..5 {
+        hand(&mut end, &protocol, n + 1, &first_syn(&protocol), b"");
+        numbers.push(answers(&mut end, &protocol)[0].seq);
+    }
+    assert!(of(&end, 1).is_none() && of(&end, 2).is_some());
+    let mut data = Head::default();
+    (data.seq, data.ts) = (Seq(1_001), Some(2));
+    for guess in [None, Some(0), Some(2)] {
+        data.ack = guess.map(|g| numbers[0].plus(g));
+        hand(&mut end, &protocol, 1, &data, b"octets");
+        assert!(of(&end, 1).is_none() && of(&end, 2).is_some(), "{guess:?}");
+        let said = answers(&mut end, &protocol);
+        assert!(
+            said.len() == 1 && said[0].flags.has(Flags::RST),
+            "{guess:?}"
+        );
+    }
+    // Its SYN once more: the same answer.
+    hand(&mut end, &protocol, 1, &first_syn(&protocol), b"");
+    assert_eq!(answers(&mut end, &protocol)[0].seq, numbers[0]);
+    assert_eq!(accepted(&mut end), 0);
+    // The second one made room for it.
+    assert!(of(&end, 1).is_some() && of(&end, 2).is_none());
+    data.ack = Some(numbers[1].plus(1));
+    hand(&mut end, &protocol, 2, &data, b"octets");
+    assert_eq!(accepted(&mut end), 1);
+    assert_eq!(of(&end, 2).expect("it is open").board().rx.nxt, Seq(1_007));
 }

@@ -5,7 +5,6 @@ pub mod hop_ends;
 pub mod hop_lane;
 pub mod opener;
 pub mod paced;
-pub mod rated;
 pub mod record_wire;
 pub mod weak_signal;
 
@@ -26,11 +25,7 @@ pub fn register(registry: Registry) -> Registry {
 /// The parts of this crate.
 pub static PARTS: &[&wifu_engine::Descriptor] = &[
     &paced::PACED,
-    &opener::OPENER,
     &opener::PLAIN_OPENER,
-    &rated::HOLE_LIST,
-    &rated::DELAY_RATE,
-    &rated::EPOCH_FEEDBACK,
     &hop_lane::HOP_QUEUE,
     &hop_lane::HOP_CREDIT,
     &hop_ends::RECORD_SOURCE,
@@ -43,9 +38,6 @@ pub static HANDLERS: &[&wifu_core::Descriptor] = &[&weak_signal::WEAK_SIGNAL];
 /// The wire formats of this crate.
 pub static WIRES: &[&wifu_wire::WireSpec] = &[&record_wire::WIRE];
 
-/// The rate-gated protocol, whose handler comes with it.
-pub const RATED: &str = include_str!("rated.toml");
-
 /// The hop protocol, whose lane comes with it.
 pub const HOP: &str = include_str!("hop.toml");
 
@@ -54,6 +46,6 @@ pub const HOP: &str = include_str!("hop.toml");
 /// # Panics
 /// Never in a build that passed its tests: the text is part of the program.
 pub fn library() -> Library {
-    let all = [paced::PROTOCOL, RATED, HOP].map(|text| Library::parse(text).expect("it parses"));
+    let all = [paced::PROTOCOL, HOP].map(|text| Library::parse(text).expect("it parses"));
     all.into_iter().fold(Library::default(), Library::merge)
 }

@@ -1,60 +1,26 @@
-//! `opener`: opens with one question and one answer, closes when the FIN mark is acknowledged.
+//! `plain-opener`: opens with one question and one answer, closes when the FIN mark is acknowledged.
 //!
-//! No third segment, no half-open state, no TIME_WAIT. It also asks a silent peer for an answer
-//! when another part says "stalled". Sequence space may count octets or packets.
+//! No third segment, no half-open state, no TIME_WAIT. Sequence space may count octets or packets.
 
 use wifu_engine::admission::{Admission, Key, first};
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Role,
-    Segment, Signal, Tuple, Want, WordSpec,
+    Segment, Signal, Tuple, Want,
 };
-use wifu_wire::{Class, Flags, Head, HeadField, Seq, Span, Time, Word};
+use wifu_wire::{Flags, Head, HeadField, Seq, Span, Time};
 
-pub static OPENER: Descriptor = OPENS_AT_ONCE;
-
-/// [`OPENER`] for protocols without feedback, whose packets name their connection: it marks nothing
-/// in the header and probes nobody.
+/// See the module.
 pub static PLAIN_OPENER: Descriptor = Descriptor {
     name: "plain-opener",
-    doc: "Opens with a SYN and its answer.",
-    words: &[],
-    hears: &[
-        ("connect", &[]),
-        ("listen", &[]),
-        ("closing", &[]),
-        ("segment", &["opened", "ended"]),
-        ("timer", &["ended"]),
-        ("acked", &["ended"]),
-        ("?arrived", &[]),
-    ],
-    offers: &[Kind::Control],
-    admission: Some(&ByIdentifier),
-    build: |p| {
-        Ok(Box::new(Opener {
-            zero: p.flag("isn_zero"),
-            ..Opener::default()
-        }))
-    },
-    ..OPENS_AT_ONCE
-};
-
-/// What [`OPENER`] is; others differ in who opens a connection.
-pub const OPENS_AT_ONCE: Descriptor = Descriptor {
-    name: "opener",
     role: Role::Manager,
-    doc: "Opens with a SYN and its answer; probes a peer that fell silent.",
+    doc: "Opens with a SYN and its answer.",
     params: &[ParamSpec::flag(
         "isn_zero",
         false,
         "Number from 0 instead of RFC 6528.",
     )],
-    words: &[
-        WordSpec::new("request", 1).written(),
-        WordSpec::new("feedback", 1).marking(Class::Feedback),
-        WordSpec::new("quick", 1),
-    ],
     wants: Facts::TX.with(Facts::RX),
     writes: Facts::CONN,
     hears: &[
@@ -65,9 +31,8 @@ pub const OPENS_AT_ONCE: Descriptor = Descriptor {
         ("timer", &["ended"]),
         ("acked", &["ended"]),
         ("?arrived", &[]),
-        ("?stalled", &[]),
     ],
-    offers: &[Kind::Control, Kind::Probe],
+    offers: &[Kind::Control],
     hooks: &["segment"],
     fields: &[
         FieldUse::of(HeadField::Seq),
@@ -75,9 +40,9 @@ pub const OPENS_AT_ONCE: Descriptor = Descriptor {
         FieldUse::of(HeadField::RST).optional(),
         FieldUse::of(HeadField::Ts).optional(),
     ],
+    admission: Some(&ByIdentifier),
     build: |p| {
         Ok(Box::new(Opener {
-            marks: Some(["request", "feedback", "quick"].map(|w| p.word(w))),
             zero: p.flag("isn_zero"),
             ..Opener::default()
         }))
@@ -110,13 +75,9 @@ const TRIES: u32 = 6;
 
 #[derive(Default)]
 struct Opener {
-    /// request, feedback, quick.
-    marks: Option<[Word; 3]>,
     zero: bool,
     ask: bool,
     answer: bool,
-    probe: bool,
-    probing: bool,
     tries: u32,
 }
 
@@ -182,11 +143,6 @@ impl Component for Opener {
             }
             _ => {}
         }
-        let quick = |[_, _, quick]: [Word; 3]| seg.head.get(quick) == 1;
-        if self.probing && self.marks.is_some_and(quick) {
-            (self.probe, self.probing, self.tries) = (false, false, 0);
-            cx.out.disarm(RETRY);
-        }
         if cx.board.conn.state == State::CloseWait {
             cx.out.arm_after(LINGER, Span::SECOND * 5);
         }
@@ -216,7 +172,6 @@ impl Component for Opener {
                 Opener::state(cx, State::CloseWait);
                 cx.out.arm_after(LINGER, Span::SECOND * 5);
             }
-            Signal::Ext(..) => (self.probe, self.probing) = (true, true),
             _ => {}
         }
     }
@@ -226,40 +181,25 @@ impl Component for Opener {
             Opener::state(cx, State::Closed);
             cx.out
                 .emit(Signal::Ended((timer == RETRY).then_some(Fault::TimedOut)));
-        } else if cx.board.conn.state == State::SynSent {
-            self.ask = true;
         } else {
-            self.probe = self.probing;
+            self.ask = cx.board.conn.state == State::SynSent;
         }
     }
 
     fn offer(&self, kind: Kind, _board: &Board, _now: Time) -> Option<Want> {
-        let wanted = match kind {
-            Kind::Control => self.ask || self.answer,
-            _ => self.probe,
-        };
+        let wanted = kind == Kind::Control && (self.ask || self.answer);
         wanted.then_some(Want::bare(kind))
     }
 
-    fn fill(&mut self, want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+    fn fill(&mut self, _want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         if self.answer {
             out.head.flags = Flags::SYN;
-            if let Some([_, feedback, quick]) = self.marks {
-                out.head.set(feedback, 1);
-                out.head.set(quick, 1);
-            }
             out.head.seq = self.iss(cx);
             self.answer = false;
             return;
         }
-        (out.head.flags, out.head.seq) = match want.kind {
-            Kind::Control => (Flags::SYN, self.iss(cx)),
-            _ => (Flags::default(), cx.board.tx.max),
-        };
-        if let Some([request, ..]) = self.marks {
-            out.head.set(request, 1);
-        }
-        (self.ask, self.probe) = (false, false);
+        self.ask = false;
+        (out.head.flags, out.head.seq) = (Flags::SYN, self.iss(cx));
         out.head.ts = Some(cx.now.wire_micros());
         cx.out.arm_after(
             RETRY,

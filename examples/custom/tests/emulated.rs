@@ -339,7 +339,7 @@ fn a_handler_on_kernels_raises_the_word_that_sets_the_rate() {
     if !privileged() {
         return;
     }
-    let run = Run::new("rated");
+    let run = Run::new("delays");
     // Some seconds.
     let sends = [2_000_000, 0];
     let file = |name: &str| run.dir.join(name).display().to_string();
@@ -356,9 +356,12 @@ fn a_handler_on_kernels_raises_the_word_that_sets_the_rate() {
          timeout 1 {CUSTOM} ss --watch --json --interval 0.05; done >{} 2>&1\n",
         file("collected")
     );
-    let lines =
-        run.peer(4, "rated", sends) + &run.peer(1, "rated", sends) + &told + &watch + &run.waits();
-    let emulated = run.emulate(ROW, "rated", &lines);
+    let lines = run.peer(4, "atp-aggressive", sends)
+        + &run.peer(1, "atp-aggressive", sends)
+        + &told
+        + &watch
+        + &run.waits();
+    let emulated = run.emulate(ROW, "atp-aggressive", &lines);
     for name in ["n1", "n2", "n3"] {
         let handler = &emulated["daemons"][name]["handlers"][0];
         println!("{name}: {handler}");
@@ -377,7 +380,7 @@ fn a_handler_on_kernels_raises_the_word_that_sets_the_rate() {
     told.drain(..before);
     let collected = |line: &str| {
         let line: Value = serde_json::from_str(line).ok()?;
-        line["values"]["epoch-feedback.delay_us"].as_f64()
+        line["values"]["epochs.delay_us"].as_f64()
     };
     let collected: Vec<f64> = read("collected").lines().filter_map(collected).collect();
     let [told, collected] = [told, collected].map(median);

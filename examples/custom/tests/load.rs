@@ -70,19 +70,18 @@ fn the_dissector_knows_the_format_that_was_loaded() {
 #[test]
 fn both_ways_do_the_same() {
     let path = std::env::temp_dir().join(format!("custom-load-{}.toml", std::process::id()));
-    let mine = "[protocol.mine]\nextends = \"paced\"\nnumber = 242\nset = { hop_factor = 3.0 }\n";
+    let mine = "[protocol.mine]\nextends = \"paced\"\nnumber = 242\nset = { hop_factor = 3.0 }\n\
+                [handlers.mine]\nchain = [{ use = \"weak-signal\", dbm = -100.0 }]\n";
     std::fs::write(&path, mine).unwrap();
     let file = path.display().to_string();
     let mesh = ["sim", "--json", "--topo", "linear,3", "--set", "TB-W9"];
     let of_file = ["--flow", "n1:n3:mine,bytes=50k", "--file", &file];
-    let handled = ["--flow", "n1:n3:rated,bytes=50k"];
     let own_header = ["--flow", "n1:n3:hop,bytes=50k"];
-    let commands: [&[&str]; 7] = [
+    let commands: [&[&str]; 6] = [
         &["check", &file],
-        &["describe", "rated"],
+        &["describe", "hop"],
         &["mock", "--protocol", "paced", "--bytes", "100k", "--json"],
         &[&mesh[..], &of_file].concat(),
-        &[&mesh[..], &handled].concat(),
         &[&mesh[..], &own_header].concat(),
         &["describe", "hop-record"],
     ];

@@ -1,5 +1,5 @@
-//! What the three compositions have in common on the mesh: over wires the gap of the closed form,
-//! losses on every hop, a path that falls silent, the same seed.
+//! The paced window on the mesh: over wires the gap of the closed form, losses on every hop, the same
+//! seed.
 
 use wifu_node::Registry;
 use wifu_sim::mesh::Simulation;
@@ -86,74 +86,29 @@ fn the_gap_is_that_of_the_closed_form_and_the_pacer_is_what_limits() {
 
 #[test]
 fn losses_on_every_hop_are_repaired() {
-    for protocol in ["paced,hop_factor=1", "rated"] {
-        for seed in 1..=3 {
-            let lossy = "loss = 0.02\n";
-            let name = protocol.split(',').next().unwrap();
-            let series = match name {
-                "rated" => {
-                    "[record]\nseries = [\"flow.1.hole-list.resent\", \"flow.1.peer.epoch-feedback.holes\"]\n"
-                }
-                _ => "",
-            };
-            let text = format!(
-                "seed = {seed}\n{}{series}{}",
-                wires(lossy),
-                flow(protocol, "1M")
-            );
-            let outcome = run(&text);
-            let flow = &outcome.flows[0];
-            let (lost, again) = (flow.packets.wire, flow.retransmissions);
-            let told = |name: &str| outcome.series.get(name).and_then(|s| s.last()).map(|p| p.1);
-            println!(
-                "{protocol} seed {seed}: {:.2} s, {lost} lost, {again} retransmitted, timeouts: {:?}",
-                flow.until_s, flow.timeouts
-            );
-            assert!(lost > 20 && again > 20);
-            if name == "rated" {
-                assert_eq!(flow.timeouts, None, "holes alone repair it");
-                assert!(told("flow.1.peer.epoch-feedback.holes") > Some(20.0));
-                assert!(
-                    (again as f64) < 1.5 * lost as f64,
-                    "more was retransmitted than lost"
-                );
-            }
-        }
+    for seed in 1..=3 {
+        let text = format!(
+            "seed = {seed}\n{}{}",
+            wires("loss = 0.02\n"),
+            flow("paced,hop_factor=1", "1M")
+        );
+        let outcome = run(&text);
+        let flow = &outcome.flows[0];
+        let (lost, again) = (flow.packets.wire, flow.retransmissions);
+        println!(
+            "seed {seed}: {:.2} s, {lost} lost, {again} retransmitted, timeouts: {:?}",
+            flow.until_s, flow.timeouts
+        );
+        assert!(lost > 20 && again > 20);
     }
-}
-
-/// The sender walks out of everybody's reach for a second.
-#[test]
-fn a_silent_path_halves_the_rate_and_is_asked_again() {
-    let text = format!(
-        "[topology]\nwords = \"linear,3,spacing=20\"\n[topology.radio]\npower_dbm = 8\n\
-         [radio]\nrate = \"24Mb/s\"\n[routing]\nkind = \"chain\"\n\
-         [record]\nseries = [\"flow.1.delay-rate.missed\", \"flow.1.delay-rate.stalls\"]\n\
-         [[mobility]]\nkind = \"trace\"\n\
-         rows = [[1, \"n1\", 0, 0], [1.05, \"n1\", 0, 3000], [2, \"n1\", 0, 3000], [2.05, \"n1\", 0, 0]]\n{}",
-        flow("rated", "2M").replace("n5", "n3")
-    );
-    let outcome = run(&text);
-    let told = |name: &str| outcome.series.get(name).and_then(|s| s.last()).map(|p| p.1);
-    let (missed, stalls) = (
-        told("flow.1.delay-rate.missed"),
-        told("flow.1.delay-rate.stalls"),
-    );
-    println!(
-        "{:.2} s, missed {missed:?}, stalls {stalls:?}",
-        outcome.flows[0].until_s
-    );
-    assert!(missed >= Some(3.0) && stalls >= Some(1.0));
 }
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    for protocol in ["paced", "rated"] {
-        let hash = |seed: u32| {
-            let text = format!("seed = {seed}\n{RADIOS}{}", flow(protocol, "100k"));
-            run(&text).trace_hash
-        };
-        assert_eq!(hash(7), hash(7));
-        assert_ne!(hash(7), hash(8));
-    }
+    let hash = |seed: u32| {
+        let text = format!("seed = {seed}\n{RADIOS}{}", flow("paced", "100k"));
+        run(&text).trace_hash
+    };
+    assert_eq!(hash(7), hash(7));
+    assert_ne!(hash(7), hash(8));
 }

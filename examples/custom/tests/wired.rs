@@ -222,7 +222,7 @@ fn each_host_raises_the_word_that_sets_the_rate() {
         return;
     }
     const DELAYS: [u32; 3] = [700, 2_500, 300];
-    let mut row = Row::new("rated");
+    let mut row = Row::new("delays");
     for (host, us) in DELAYS.iter().enumerate() {
         let dir = row.path(host, "driver");
         std::fs::create_dir(&dir).expect("a folder");
@@ -230,18 +230,12 @@ fn each_host_raises_the_word_that_sets_the_rate() {
             std::fs::write(dir.join(name), format!("{us}\n")).expect("a file");
         }
         let dir = dir.to_str().expect("text").to_owned();
-        row.daemon(host, &["--serve", "rated", "--delay-dir", &dir]);
+        row.daemon(host, &["--serve", "atp-aggressive", "--delay-dir", &dir]);
         assert!(!row.said(host, "daemon").contains("goes without"));
     }
-    let watch = [
-        "ss",
-        "--watch",
-        "epoch-feedback.delay_us",
-        "--interval",
-        "0.1",
-    ];
+    let watch = ["ss", "--watch", "epochs.delay_us", "--interval", "0.1"];
     let mut watch = row.start(2, "watch", &watch);
-    row.transfer("rated", OCTETS);
+    row.transfer("atp-aggressive", OCTETS);
     let _ = (watch.kill(), watch.wait());
     let said = row.said(2, "watch");
     let last = said.lines().last().and_then(|l| l.rsplit_once("delay_us:"));
@@ -249,7 +243,7 @@ fn each_host_raises_the_word_that_sets_the_rate() {
     // A driver that has nothing to send reports `eta` = 3 times its delay.
     assert!((7_000.0..=7_501.0).contains(&seen), "{said}");
     let counted = [0, 1, 2].map(|h| row.counted(h));
-    let simulated = simulate("rated", OCTETS);
+    let simulated = simulate("atp-aggressive", OCTETS);
     let mut raised = Vec::new();
     for host in 0..2 {
         let live = &counted[host]["handlers"][0];
@@ -334,7 +328,7 @@ fn a_pacer_that_reads_hops_needs_nothing_of_the_relay() {
         "{said}"
     );
     // It brings handlers, and no lane.
-    let vain = ["daemon", "--serve", "rated", "--lanes", "strict"];
+    let vain = ["daemon", "--serve", "atp-aggressive", "--lanes", "strict"];
     let mut refused = row.start(1, "refused", &vain);
     assert!(!refused.wait().expect("its end").success());
     let said = row.said(1, "refused");
@@ -398,13 +392,23 @@ fn a_relay_without_a_daemon_is_noticed_by_both_ends() {
         return;
     }
     let mut row = Row::new("unserved");
-    row.serve(0, "rated");
-    row.serve(2, "rated");
+    row.serve(0, "atp-aggressive");
+    row.serve(2, "atp-aggressive");
     let mut server = row.start(
         2,
         "peer",
         &[
-            "exec", "-p", "rated", "--", "python3", PEER, "serve", FAR, "7000", "300000", "1",
+            "exec",
+            "-p",
+            "atp-aggressive",
+            "--",
+            "python3",
+            PEER,
+            "serve",
+            FAR,
+            "7000",
+            "300000",
+            "1",
         ],
     );
     row.awaits(2, "peer", "listening");
@@ -412,7 +416,17 @@ fn a_relay_without_a_daemon_is_noticed_by_both_ends() {
         0,
         "peer",
         &[
-            "exec", "-p", "rated", "--", "python3", PEER, "connect", FAR, "7000", "100000", "1",
+            "exec",
+            "-p",
+            "atp-aggressive",
+            "--",
+            "python3",
+            PEER,
+            "connect",
+            FAR,
+            "7000",
+            "100000",
+            "1",
         ],
     );
     let noticed = row.found(2, |c| c["unserved"].as_u64() > Some(20));
@@ -427,10 +441,16 @@ fn a_relay_without_a_daemon_is_noticed_by_both_ends() {
     let _ = (client.wait(), server.wait());
     let sender = row.counted(0);
     assert!(number(&sender["handlers"][0], "changed") > 20, "{sender}");
-    assert!(number(&sender["unserved"], "rated") > 10, "{sender}");
+    assert!(
+        number(&sender["unserved"], "atp-aggressive") > 10,
+        "{sender}"
+    );
     let counted = row.counted(2);
-    assert!(number(&counted["unserved"], "rated") > 20, "{counted}");
+    assert!(
+        number(&counted["unserved"], "atp-aggressive") > 20,
+        "{counted}"
+    );
     let said = row.said(2, "daemon");
-    let told = said.matches("packets of rated pass a node that does not serve it");
+    let told = said.matches("packets of atp-aggressive pass a node that does not serve it");
     assert_eq!(told.count(), 1, "{said}");
 }

@@ -83,7 +83,7 @@ impl Endpoint {
         };
         slot.heard = now;
         if slot.embryo && !slot.proved {
-            slot.proved = answers.proves(&self.head);
+            slot.proved = answers.proves(&self.head, conn.board().tx.iss);
         }
         let dropped = conn.handle_segment(now, &mut self.head, payload, &frame);
         if let Some(reason) = dropped {

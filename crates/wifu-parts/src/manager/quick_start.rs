@@ -20,7 +20,7 @@
 
 mod by_identifier;
 
-use by_identifier::ByIdentifier;
+use by_identifier::{ByIdentifier, confirms};
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
 use wifu_engine::kit::{EPOCH, epoch};
@@ -465,7 +465,11 @@ impl Component for QuickStart {
             cx.out.arm_after(AGAIN, Span::SECOND);
             return Admit::Pass;
         }
-        if !opens && core::mem::take(&mut self.half_open) {
+        if !opens && self.half_open {
+            if !confirms(head, cx.board.tx.iss) {
+                return Admit::Drop("no confirmation of the answer");
+            }
+            self.half_open = false;
             cx.out.disarm(LINGER);
             cx.out.disarm(AGAIN);
             self.asked = 0;
@@ -798,6 +802,7 @@ mod tests {
         let mut t = Bench::new(&QUICK_START, &[]).unwrap();
         (t.board.site.mtu, t.board.site.overhead) = (1500, 68);
         (t.board.site.snd_buf, t.board.site.rcv_buf) = (65_535, 65_535);
+        t.board.site.isn = Seq(100);
         let _ = t.signal(Signal::Listen);
         let mut head = Head::default();
         (head.flags, head.seq) = (Flags::SYN, Seq(7));
@@ -808,6 +813,36 @@ mod tests {
         assert!(t.board.conn.running);
         let _ = t.advance(t.now + HALF_OPEN * 2);
         assert_eq!(t.board.conn.state, State::Established);
+    }
+
+    /// The answer goes on being said to who did not confirm it.
+    #[test]
+    fn what_does_not_bear_the_number_of_the_answer_confirms_nothing() {
+        let mut t = Bench::new(&QUICK_START, &[]).unwrap();
+        t.board.site.isn = Seq(100);
+        (t.board.site.mtu, t.board.site.overhead) = (1500, 68);
+        (t.board.site.snd_buf, t.board.site.rcv_buf) = (65_535, 65_535);
+        let _ = t.signal(Signal::Listen);
+        let mut head = Head::default();
+        (head.flags, head.seq) = (Flags::SYN, Seq(7));
+        assert_eq!(t.segment(&head, &[]).0, Admit::Pass);
+        assert_eq!(
+            said(&mut t, Kind::Control).expect("the answer").seq,
+            Seq(100)
+        );
+        (head.flags, head.seq) = (Flags(0), Seq(8));
+        for ack in [None, Some(Seq(100)), Some(Seq(102))] {
+            head.ack = ack;
+            let verdict = t.segment(&head, b"octets").0;
+            assert_eq!(verdict, Admit::Drop("no confirmation of the answer"));
+        }
+        let _ = t.advance(t.due(AGAIN));
+        assert_eq!(said(&mut t, Kind::Control).expect("again").seq, Seq(100));
+        head.ack = Some(Seq(101));
+        assert_eq!(t.segment(&head, b"octets").0, Admit::Pass);
+        assert!(t.due(AGAIN) == Time::NEVER && t.due(LINGER) == Time::NEVER);
+        head.ack = None;
+        assert_eq!(t.segment(&head, b"octets").0, Admit::Pass, "it is open");
     }
 
     //= spec#8.5
@@ -831,7 +866,7 @@ mod tests {
                 ce: false,
             })
         };
-        (head.flags, head.seq) = (Flags::FIN, Seq(8));
+        (head.flags, head.seq, head.ack) = (Flags::FIN, Seq(8), Some(Seq(1)));
         let _ = t.segment(&head, &[]);
         let _ = t.signal(arrived(true));
         assert_eq!(t.board.conn.state, State::CloseWait);

@@ -2,5 +2,4 @@
 //! in another crate.
 #![allow(dead_code)]
 
-#[path = "../../../../examples/custom/src/opener.rs"]
 pub mod opener;

@@ -42,10 +42,9 @@ impl Admission for ByIdentifier {
     }
 
     /// A SYN alone may have any address as its source. The opener confirms the answer therefore,
-    /// which spec.md does not have: else a flood of SYNs would be a flood of connections. Who
-    /// confirms in the dark, with the identifier that it chose itself, is believed.
-    fn proves(&self, head: &Head) -> bool {
-        !first(head)
+    /// which spec.md does not have: else a flood of SYNs would be a flood of connections.
+    fn proves(&self, head: &Head, iss: Seq) -> bool {
+        confirms(head, iss)
     }
 
     fn keeps(&self) -> Kept {
@@ -55,11 +54,19 @@ impl Admission for ByIdentifier {
         }
     }
 
-    fn restores(&self, head: &Head, _iss: Seq) -> bool {
-        !head.flags.has(Flags::RST)
+    /// Its SYN again, while the answer is under way: a second answer has to be the same. Or what
+    /// confirms the answer: the peer believes in the connection already.
+    fn restores(&self, head: &Head, iss: Seq) -> bool {
+        self.opens(head) || confirms(head, iss)
     }
 
     fn rests(&self, state: State) -> bool {
         state == State::TimeWait
     }
+}
+
+/// Whether a packet bears the number of the answer to a SYN, `iss`, as all do that its opener sends
+/// after it: who did not see the answer cannot know it (RFC 6528).
+pub(super) fn confirms(head: &Head, iss: Seq) -> bool {
+    !head.flags.has(Flags::RST) && head.ack == Some(iss.plus(1))
 }
