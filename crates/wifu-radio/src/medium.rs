@@ -708,7 +708,8 @@ mod tests {
     #[test]
     fn records_say_whether_the_sender_sensed_the_other_when_it_happened() {
         let senses = RadioConfig::default().senses_dbm();
-        let changes: [(fn(&mut Medium, f64), bool); 4] = [
+        type Change = fn(&mut Medium, f64);
+        let changes: [(Change, bool); 4] = [
             (|_, _| {}, true),
             (|m, dbm| m.set_gain(2, 0, dbm), false),
             (|m, dbm| m.set_gain(2, 0, dbm - 0.1), true),

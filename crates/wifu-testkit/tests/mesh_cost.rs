@@ -25,7 +25,6 @@ static COUNTING: Counting = Counting;
 
 fn registry() -> Registry {
     let parts = wifu_parts::registry().with(&[
-        &opener::OPENER,
         &opener::PLAIN_OPENER,
         &paced::PACED,
         &hop_lane::HOP_QUEUE,
