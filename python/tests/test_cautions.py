@@ -14,7 +14,7 @@ from test_figures import drawn
 import wifu
 from wifu import cautions, comparisons, report
 from wifu import plan as plans
-from wifu.campaign import Summary
+from wifu.campaign import Summary, check_scenarios
 from wifu.errors import PlanError
 from wifu.screen import screen, tell
 
@@ -196,7 +196,9 @@ def test_windows_that_were_not_simulated_are_told(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="the window ends at 81 s, and runs at 60 s at the latest"):
         plans.parse(text.replace("[scenario]", '[scenario]\nstop.time = "60s"'))
     with pytest.raises(PlanError, match=r"stop\.time: \"60 parsecs\" needs a unit of time"):
-        plans.parse(text.replace("[scenario]", '[scenario]\nstop.time = "60 parsecs"'))
+        check_scenarios(
+            plans.parse(text.replace("[scenario]", '[scenario]\nstop.time = "60 parsecs"'))
+        )
 
 
 def test_datagrams_that_are_left_out_are_told(tmp_path: Path) -> None:
