@@ -1,6 +1,6 @@
 //! The outcome for people: how each flow did, what held it up, and where its packets' time went.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
@@ -46,7 +46,7 @@ pub fn report(
         let _ = writeln!(text, "\n{words}");
     }
     for flow in outcome.flows.iter().take(SHOWN) {
-        text += &why(outcome, flow, causes);
+        text += &why(outcome, flow, (causes, ears));
     }
     if outcome.flows.len() > SHOWN {
         let more = outcome.flows.len() - SHOWN;
@@ -175,9 +175,10 @@ fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
 }
 
 /// What held a flow up, and its hops.
-fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
+fn why(outcome: &Outcome, f: &FlowOutcome, (causes, ears): (&Causes, &Ears)) -> String {
     let mut text = String::new();
-    for (n, sentence) in reasons(f).into_iter().enumerate() {
+    let own = own_cause(outcome, f, (causes, ears));
+    for (n, sentence) in reasons(f).into_iter().chain(own).enumerate() {
         let _ = writeln!(text, "{}{sentence}", if n == 0 { "\n" } else { "" });
     }
     let names = match f.app.as_str() {
@@ -193,6 +194,21 @@ fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
         }
     }
     text
+}
+
+/// What attempts on the links of a flow failed by mostly, if that is not what those of the whole
+/// network did.
+fn own_cause(
+    outcome: &Outcome,
+    f: &FlowOutcome,
+    (causes, ears): (&Causes, &Ears),
+) -> Option<String> {
+    let hops = outcome.hops.iter().filter(|h| h.flow == f.id);
+    let ends = |h: &HopOutcome| Some((index(outcome, &h.from)?, index(outcome, &h.to)?));
+    let links: BTreeSet<(u16, u16)> = hops.filter_map(ends).collect();
+    let links: Vec<(u16, u16)> = links.into_iter().collect();
+    let own = Losses::of_links(causes, ears, &links).unlike(&Losses::of(causes, ears))?;
+    Some(format!("On the links of flow {} mostly: {own}", f.id))
 }
 
 /// Sentences about what held a flow up.
@@ -258,7 +274,9 @@ pub fn told(outcome: &Outcome, causes: &Causes, ears: &Ears) -> Json {
         let whole: f64 = f.limited_s.values().sum();
         let held = f.limited_s.iter().map(|(k, s)| (k.clone(), s / whole));
         let held: BTreeMap<String, f64> = held.collect();
-        json!({"flow": f.id, "held": held, "words": reasons(f)})
+        let own = own_cause(outcome, f, (causes, ears));
+        let words: Vec<String> = reasons(f).into_iter().chain(own).collect();
+        json!({"flow": f.id, "held": held, "words": words})
     };
     all["flows"] = outcome.flows.iter().map(flow).collect();
     all
@@ -351,11 +369,13 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
 
 /// What the trace of frames says of a link.
 fn of_link<'a>(outcome: &Outcome, causes: &'a Causes, from: &str, to: &str) -> Option<&'a Link> {
-    let index = |name: &str| {
-        let at = outcome.nodes.iter().position(|n| n.name == name);
-        at.and_then(|at| u16::try_from(at).ok())
-    };
-    causes.links.get(&(index(from)?, index(to)?))
+    let ends = (index(outcome, from)?, index(outcome, to)?);
+    causes.links.get(&ends)
+}
+
+fn index(outcome: &Outcome, name: &str) -> Option<u16> {
+    let at = outcome.nodes.iter().position(|n| n.name == name);
+    at.and_then(|at| u16::try_from(at).ok())
 }
 
 fn name(outcome: &Outcome, number: u16) -> String {
@@ -690,6 +710,29 @@ mod tests {
             !titles.contains("propagation"),
             "nothing to say about wires"
         );
+    }
+
+    #[test]
+    fn a_flow_whose_links_have_another_main_cause_says_so() {
+        let mut causes = Causes::default();
+        let link = causes.links.entry((0, 1)).or_default();
+        (link.attempts, link.failed, link.noise) = (200, 100, 100);
+        let told = |causes: &Causes| {
+            let parts = (causes, &Ears::default());
+            let text = report("linear,3", &outcome(), parts, &Wants::default());
+            (text, told(&outcome(), causes, &Ears::default()))
+        };
+        let (text, data) = told(&causes);
+        assert!(!text.contains("On the links of flow 1"), "{text}");
+        let other = causes.links.entry((2, 1)).or_default();
+        (other.attempts, other.failed, other.ack_lost) = (1000, 800, 800);
+        let (text, more) = told(&causes);
+        let said =
+            "On the links of flow 1 mostly: noise (100 %), of 100 failed of 200 attempts (50 %)";
+        assert!(text.contains("89 % the ACK was lost"), "{text}");
+        assert!(text.contains(said), "{text}");
+        let words = |data: &Json| data["flows"][0]["words"].to_string();
+        assert!(words(&more).contains(said) && !words(&data).contains(said));
     }
 
     #[test]
