@@ -115,6 +115,46 @@ impl Losses {
         all
     }
 
+    /// Of these links alone: senders and receivers.
+    pub fn of_links(causes: &Causes, links: &[(u16, u16)]) -> Losses {
+        let mut own = Losses::default();
+        for at in links {
+            if let Some(link) = causes.links.get(at) {
+                own.add(at.0, at.1, link);
+            }
+        }
+        own
+    }
+
+    /// Whether there is hardly anything to explain.
+    fn few(&self) -> bool {
+        self.failed == 0 || (self.failed as f64) < self.attempts as f64 * LEAST
+    }
+
+    /// The main cause: a key, how many attempts, and words; nothing if hardly any failed.
+    fn main(&self) -> Option<(&'static str, u64, &'static str)> {
+        // Of equal ones the first, as in the sentence.
+        let main = self.causes().into_iter().rev().max_by_key(|(_, n, _)| *n);
+        main.filter(|(_, n, _)| *n > 0 && !self.few())
+    }
+
+    /// What these attempts failed by mostly, in words, if that is not what `all` of the network
+    /// did: who is starved may be so for another reason than those who fill the air.
+    pub fn unlike(&self, all: &Losses) -> Option<String> {
+        let (key, n, what) = self.main()?;
+        if all.main().is_some_and(|(main, _, _)| main == key) {
+            return None;
+        }
+        let whole: u64 = self.causes().iter().map(|(_, n, _)| n).sum();
+        Some(format!(
+            "{what} ({}), of {} failed of {} attempts ({})",
+            percent(n as f64 / whole as f64),
+            self.failed,
+            self.attempts,
+            percent(self.failed as f64 / self.attempts.max(1) as f64)
+        ))
+    }
+
     fn add(&mut self, from: u16, to: u16, link: &Link) {
         self.attempts += link.attempts;
         self.failed += link.failed;
@@ -182,7 +222,7 @@ impl Losses {
 
     /// The sentence; nothing if hardly any attempt failed.
     pub fn words(&self, name: &dyn Fn(u16) -> String) -> Option<String> {
-        if self.failed == 0 || (self.failed as f64) < self.attempts as f64 * LEAST {
+        if self.few() {
             return None;
         }
         let mut causes = self.causes();
@@ -406,6 +446,37 @@ mod tests {
              receiver's own frame; 3 to noise; 2 to what is no 802.11; 5 unknown); 20 % the ACK \
              was lost (10 to ones that its sender senses, or the receiver's own frame); 8.0 % the CTS \
              was lost (4 to stations that its sender does not sense: e during b > a: 4)"
+        );
+    }
+
+    #[test]
+    fn links_whose_main_cause_is_another_say_so() {
+        let mut causes = Causes::default();
+        let busy = causes.links.entry((0, 1)).or_default();
+        (busy.attempts, busy.failed) = (1000, 100);
+        busy.collisions.extend([(3, 90), (2, 10)]);
+        busy.hidden.insert(3, 90);
+        let starved = causes.links.entry((3, 4)).or_default();
+        (starved.attempts, starved.failed, starved.noise) = (50, 40, 30);
+        starved.ack_lost = 10;
+        let all = Losses::of(&causes);
+        let own = |links: &[(u16, u16)]| Losses::of_links(&causes, links).unlike(&all);
+        assert_eq!(
+            own(&[(3, 4), (4, 3)]).as_deref(),
+            Some("noise (75 %), of 40 failed of 50 attempts (80 %)")
+        );
+        assert_eq!(own(&[(0, 1)]), None, "the network's own");
+        assert_eq!(own(&[(0, 1), (3, 4)]), None);
+        assert_eq!(own(&[(4, 3)]), None, "nothing is known of it");
+        // Where the network as a whole has nothing to explain they have it.
+        let fine = causes.links.entry((1, 0)).or_default();
+        fine.attempts = 1_000_000;
+        let all = Losses::of(&causes);
+        let own = Losses::of_links(&causes, &[(0, 1)]).unlike(&all);
+        assert!(
+            own.is_some_and(
+                |words| words.ends_with("(90 %), of 100 failed of 1000 attempts (10 %)")
+            )
         );
     }
 

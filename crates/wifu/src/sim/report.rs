@@ -1,6 +1,6 @@
 //! The outcome for people: how each flow did, what held it up, and where its packets' time went.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
@@ -39,11 +39,12 @@ pub struct Wants {
 pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) -> String {
     let mut text = format!("{title}\n\n{}", flows(outcome, &wants.profiles));
     let name = |n: u16| name(outcome, n);
-    if let Some(words) = Losses::of(causes).words(&name) {
+    let all = Losses::of(causes);
+    if let Some(words) = all.words(&name) {
         let _ = writeln!(text, "\n{words}");
     }
     for flow in outcome.flows.iter().take(SHOWN) {
-        text += &why(outcome, flow, causes);
+        text += &why(outcome, flow, (causes, &all));
     }
     if outcome.flows.len() > SHOWN {
         let more = outcome.flows.len() - SHOWN;
@@ -180,9 +181,10 @@ fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
 }
 
 /// What held a flow up, and its hops.
-fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
+fn why(outcome: &Outcome, f: &FlowOutcome, (causes, all): (&Causes, &Losses)) -> String {
     let mut text = String::new();
-    for (n, sentence) in reasons(f).into_iter().enumerate() {
+    let own = own_cause(outcome, f, (causes, all));
+    for (n, sentence) in reasons(f).into_iter().chain(own).enumerate() {
         let _ = writeln!(text, "{}{sentence}", if n == 0 { "\n" } else { "" });
     }
     let names = match f.app.as_str() {
@@ -198,6 +200,21 @@ fn why(outcome: &Outcome, f: &FlowOutcome, causes: &Causes) -> String {
         }
     }
     text
+}
+
+/// What attempts on the links of a flow failed by mostly, if that is not what those of the whole
+/// network, `all`, did.
+fn own_cause(
+    outcome: &Outcome,
+    f: &FlowOutcome,
+    (causes, all): (&Causes, &Losses),
+) -> Option<String> {
+    let hops = outcome.hops.iter().filter(|h| h.flow == f.id);
+    let ends = |h: &HopOutcome| Some((index(outcome, &h.from)?, index(outcome, &h.to)?));
+    let links: BTreeSet<(u16, u16)> = hops.filter_map(ends).collect();
+    let links: Vec<(u16, u16)> = links.into_iter().collect();
+    let own = Losses::of_links(causes, &links).unlike(all)?;
+    Some(format!("On the links of flow {} mostly: {own}", f.id))
 }
 
 /// Sentences about what held a flow up.
@@ -259,11 +276,14 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
 pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
     let names: Vec<&str> = outcome.nodes.iter().map(|n| n.name.as_str()).collect();
     let mut all = wifu_sim::why::told(causes, &names);
+    let network = Losses::of(causes);
     let flow = |f: &FlowOutcome| {
         let whole = open_s(f);
         let held = f.limited_s.iter().map(|(k, s)| (k.clone(), s / whole));
         let held: BTreeMap<String, f64> = held.collect();
-        json!({"flow": f.id, "held": held, "words": reasons(f)})
+        let own = own_cause(outcome, f, (causes, &network));
+        let words: Vec<String> = reasons(f).into_iter().chain(own).collect();
+        json!({"flow": f.id, "held": held, "words": words})
     };
     all["flows"] = outcome.flows.iter().map(flow).collect();
     all
@@ -361,11 +381,13 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
 
 /// What the trace of frames says of a link.
 fn of_link<'a>(outcome: &Outcome, causes: &'a Causes, from: &str, to: &str) -> Option<&'a Link> {
-    let index = |name: &str| {
-        let at = outcome.nodes.iter().position(|n| n.name == name);
-        at.and_then(|at| u16::try_from(at).ok())
-    };
-    causes.links.get(&(index(from)?, index(to)?))
+    let ends = (index(outcome, from)?, index(outcome, to)?);
+    causes.links.get(&ends)
+}
+
+fn index(outcome: &Outcome, name: &str) -> Option<u16> {
+    let at = outcome.nodes.iter().position(|n| n.name == name);
+    at.and_then(|at| u16::try_from(at).ok())
 }
 
 fn name(outcome: &Outcome, number: u16) -> String {
@@ -702,6 +724,28 @@ mod tests {
             !titles.contains("propagation"),
             "nothing to say about wires"
         );
+    }
+
+    #[test]
+    fn a_flow_whose_links_have_another_main_cause_says_so() {
+        let mut causes = Causes::default();
+        let link = causes.links.entry((0, 1)).or_default();
+        (link.attempts, link.failed, link.noise) = (200, 100, 100);
+        let told = |causes: &Causes| {
+            let text = report("linear,3", &outcome(), causes, &Wants::default());
+            (text, told(&outcome(), causes))
+        };
+        let (text, data) = told(&causes);
+        assert!(!text.contains("On the links of flow 1"), "{text}");
+        let other = causes.links.entry((2, 1)).or_default();
+        (other.attempts, other.failed, other.ack_lost) = (1000, 800, 800);
+        let (text, more) = told(&causes);
+        let said =
+            "On the links of flow 1 mostly: noise (100 %), of 100 failed of 200 attempts (50 %)";
+        assert!(text.contains("89 % the ACK was lost"), "{text}");
+        assert!(text.contains(said), "{text}");
+        let words = |data: &Json| data["flows"][0]["words"].to_string();
+        assert!(words(&more).contains(said) && !words(&data).contains(said));
     }
 
     #[test]
