@@ -153,6 +153,8 @@ def test_a_protocol_alone_is_told_what_it_does_not_take() -> None:
         "here takes."
     ]
     assert taken.halves(alone) == [], "neither takes it"
+    off = with_levels('{ tcp-sack = "tcp-sack,hystart=off", other = "tcp-tahoe" }')
+    assert taken.halves(off) == [], "what is off is as if it were not there"
     several = with_levels('["tcp-sack", "tcp-tahoe", "tcp-vegas"]')
     assert taken.halves(several) == [
         "Of profile rfc-modern tcp-sack takes hystart (on), and tcp-tahoe, tcp-vegas have no part "

@@ -57,8 +57,10 @@ def halves(plan: Plan) -> list[str]:
 def _taken(taker: Stack, other: Stack) -> str:
     """What the first takes and the second does not, in words."""
     keys = [key for key in other.unused if key not in taker.unused]
-    # What a part has by another name, or nowhere, is not taken either.
-    values = {key: value for key in keys if (value := taker.value(key)) is not None}
+    # What a part has by another name, or nowhere, is not taken either; what is off is as if it were
+    # not there.
+    found = ((key, taker.value(key)) for key in keys)
+    values = {key: value for key, value in found if value not in (None, "off")}
     return first([f"{key} ({value})" for key, value in values.items()], alike.NAMED)
 
 
