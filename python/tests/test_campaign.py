@@ -396,6 +396,8 @@ def test_results_name_the_libraries_that_they_were_made_with(
     monkeypatch.delenv("WIFU_LOAD")
     with pytest.raises(LabError, match=r"were made with libown\.so: set WIFU_LOAD"):
         Campaign(plan(), Store(tmp_path / "r"), fake).resume()
+    with pytest.raises(LabError, match=r"were made with libown\.so: set WIFU_LOAD"):
+        again(Store(tmp_path / "r"), None, None, 1, fake)
     library.write_text("another")
     monkeypatch.setenv("WIFU_LOAD", str(library))
     with pytest.raises(LabError, match=rf"the library libown\.so \({row['sha256']} then"):

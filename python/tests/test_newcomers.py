@@ -398,3 +398,19 @@ def test_nothing_recovered_is_said_inside_a_narrow_panel(tmp_path: Path) -> None
         column.sort(key=lambda box: box.y0)
         for below, above in pairwise(column):
             assert below.y1 <= above.y0, "names of scales do not meet"
+
+
+def test_slips_of_a_plan_are_told_by_what_is_to_be_written(folder: Path) -> None:
+    def told(text: str, *words: str) -> str:
+        (folder / "slip.toml").write_text(text)
+        return " ".join(lab("run", "slip.toml", "--dry-run", *words, cwd=folder, code=2).split())
+
+    dotted = MESH + "[vary]\nradio.attempts = [2, 4]\n"
+    if "[vary]" in MESH:
+        dotted = MESH.replace("[vary]", "[vary]\nradio.attempts = [2, 4]")
+    assert 'a path stands in quotes: "radio.attempts" = [...]' in told(dotted)
+    several = told(MESH, "radio.queue=2,4")
+    assert "given as radio.queue=2,4; several values are an axis with -m" in several
+    assert "slip.toml:" not in several, "it is on no line of the plan"
+    single = "baseline = 2\n" + MESH.replace("[[scenario.flow]]", "[scenario.flow]")
+    assert "scenario.flow: is a list: write [[scenario.flow]]" in told(single)

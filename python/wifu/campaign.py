@@ -29,7 +29,7 @@ from wifu.hostlock import exclusive
 from wifu.metrics import Measure, run_row
 from wifu.places import deaf
 from wifu.plan import Plan
-from wifu.program import loaded
+from wifu.program import loaded, need
 from wifu.provenance import code_version
 from wifu.runner import Runner, RunResult, check_mesh
 from wifu.store import SCHEMA, Record, Store, idle, idle_at, verdict
@@ -272,11 +272,7 @@ class Campaign:
         manifest = self.store.manifest()
         before = {row["name"]: row["sha256"] for row in manifest.get("libraries", [])}
         now = {row["name"]: row["sha256"] for row in self._libraries}
-        if gone := [name for name in before if name not in now]:
-            raise LabError(
-                f"{self.store.folder}: these results were made with {', '.join(gone)}: "
-                "set WIFU_LOAD"
-            )
+        need(manifest.get("libraries", []), self.store.folder)
         self._check()
         self._created = manifest["created"]
         self._notes = list(manifest.get("notes", []))

@@ -181,6 +181,9 @@ def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
                 near = f"{hint} Nothing" if hint.startswith("did") else "nothing"
                 there = ", ".join(f"{{{name}}}" for name in sorted(known))
                 hint = f"{near} is called {{{strange[0]}}}; there are {there}"
+            dotted = [v.label for v in axis.levels if isinstance(v.value, list)]
+            if dotted:
+                hint = f'a path stands in quotes: "{axis.name}.{dotted[0]}" = [...]'
             raise PlanError(
                 f"is neither a path in the scenario nor used in a template {{{axis.name}}}; {hint}",
                 f"vary.{axis.name}",

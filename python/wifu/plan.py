@@ -195,6 +195,12 @@ class Plan:
                 key = f"vary.{axis.name}" + f".{level.label}.{path}" * level.table
                 if "." not in path:
                     what += "; what a level sets are paths in the scenario, such as flow.1.from"
+        for given in self.overrides:
+            name, _, value = given.partition("=")
+            if name.strip() in (path, key, f"scenario.{path}"):
+                # It is on the command line, and on no line of the plan.
+                axis_of = "; several values are an axis with -m" if "," in value else ""
+                return PlanError(f"{what} (given as {given}{axis_of})", key)
         return PlanError(f"{what} (cell {cell.name})", key, self.file, locate(self.text, key))
 
     def groups(self) -> list[list[Cell]]:
@@ -489,6 +495,8 @@ class _Reader(Tables):
         pair = self._get("pair", str, self._of_protocols(names) or alone)
         if pair is not None and pair not in names:
             raise PlanError(f"no axis is called {pair}; {nearest(pair, names)}", "pair")
+        if isinstance(scenario.get("flow"), dict):
+            raise PlanError("is a list: write [[scenario.flow]]", "scenario.flow")
         baseline = self.source.get("baseline")
         self._check_baseline(pair, baseline, axes)
         cells = self._cells(scenario, declared, axes, zipped, skip)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from wifu.errors import LabError
@@ -67,6 +68,13 @@ def loaded() -> list[dict[str, str]]:
         {"name": p.name, "sha256": hashlib.sha256(p.read_bytes()).hexdigest()[:16]}
         for p in libraries()
     ]
+
+
+def need(made_with: Iterable[Mapping[str, str]], folder: Path) -> None:
+    """LabError if results were made with libraries that are not loaded now."""
+    now = {path.name for path in libraries()}
+    if gone := [row["name"] for row in made_with if row["name"] not in now]:
+        raise LabError(f"{folder}: these results were made with {', '.join(gone)}: set WIFU_LOAD")
 
 
 def fingerprint(path: Path) -> str:

@@ -10,6 +10,7 @@ from wifu.campaign import execute
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
 from wifu.plan import Plan
+from wifu.program import need
 from wifu.provenance import code_version
 from wifu.runner import Runner
 from wifu.store import Record, Store, same
@@ -51,6 +52,7 @@ def again(
         raise LabError(
             f"{store.folder}: runs on {plan.substrate} are in real time: never twice the same"
         )
+    need(manifest.get("libraries", []), store.folder)
     names = [c.name for c in plan.cells]
     if cell is not None and cell not in names:
         raise LabError(f"no cell is called {cell}; {nearest(cell, names)}")

@@ -162,8 +162,8 @@ pub fn testbed(scenario_json: &str) -> PyResult<String> {
 }
 
 /// How often the radios of a scenario try a frame with a whole packet (`host.mtu`) before they give
-/// it up, as JSON: a list of `data`, and of `rts` if such a frame is announced by one, or null; each
-/// pair once, in the order of the nodes. Defaults and what the testbed says are in it.
+/// it up, as JSON: a list of `data`, and of `rts` if such a frame is announced by one, or null;
+/// each pair once, in the order of the nodes. Defaults and what the testbed says are in it.
 #[pyfunction]
 pub fn attempts(py: Python<'_>, scenario_json: &str) -> PyResult<String> {
     let scenario = parsed(scenario_json)?;

@@ -142,6 +142,13 @@ fn no_shape(name: &str) -> String {
             "`{name}` is a testbed set, which needs a shape: linear,3,set={set}. Shapes are {all}"
         );
     }
+    // As everybody calls it.
+    if lower == "chain" || lower == "line" {
+        return format!(
+            "no shape is called `{name}`; {} Shapes are {all}",
+            names::asked("linear")
+        );
+    }
     match names::nearest(name, SHAPES.into_iter().chain(sets::names())) {
         Some(set) if !SHAPES.contains(&set) => format!(
             "no shape is called `{name}`; {} A testbed set needs a shape: linear,3,set={set}. Shapes \

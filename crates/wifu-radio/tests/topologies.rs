@@ -356,6 +356,10 @@ fn bad_words_are_refused_with_the_nearest_name() {
         try_words("liner,3", None),
         &["liner", "did you mean `linear`"],
     );
+    fails(
+        try_words("chain,4", Some("TB-W3")),
+        &["no shape is called `chain`; did you mean `linear`?"],
+    );
     let shapes = "minimal, linear, grid, random, parallel, stack";
     fails(
         try_words("xyz", None),

@@ -319,3 +319,16 @@ fn who_has_no_window_or_no_timer_has_no_numbers_of_it() {
         "{said}"
     );
 }
+
+#[test]
+fn a_retransmitted_syn_stands_before_the_first_octet() {
+    let text = "[topology]\nwords = \"linear,2\"\n[record]\nseries = true\n[stop]\ntime = \"8s\"\n\
+                [[event]]\nat = 0\ncut = [\"n1\", \"n2\"]\n[[flow]]\nfrom = \"n1\"\nto = \"n2\"\n\
+                protocol = \"tcp-newreno\"\n";
+    let scenario = Scenario::from_toml(text).expect("a scenario");
+    let mut simulation = Simulation::new(&scenario, &open).expect("all known");
+    simulation.run();
+    let sent = simulation.outcome().series["flow.1.sent"].clone();
+    assert!(sent.len() > 1, "{sent:?}");
+    assert!(sent.iter().all(|(_, at)| *at == -0.5), "{sent:?}");
+}

@@ -290,9 +290,14 @@ impl Recorder {
         let Some(sent) = conn.last_sent().filter(wanted) else {
             return;
         };
-        let offset = f64::from(sent.seq.since(conn.board().tx.iss.plus(1)));
+        let opens = sent.kind == Kind::Control;
+        // A SYN stands before the first octet.
+        let offset = match opens {
+            true => 0.0,
+            false => f64::from(sent.seq.since(tx.iss.plus(1))),
+        };
         let value = match sent.reason {
-            Reason::First if sent.kind != Kind::Control => offset,
+            Reason::First if !opens => offset,
             // Octet 0 retransmitted must differ from octet 0 sent.
             _ => -offset.max(0.5),
         };

@@ -278,7 +278,10 @@ impl FlowSpec {
             if self.has(key) && !needs.contains(key) && !may.contains(key) {
                 let all: Vec<&str> = needs.iter().chain(may).copied().collect();
                 let what = match all.len() {
-                    0 => format!("{of} has no parameters"),
+                    0 => format!(
+                        "{of} has no parameters; without `app` a flow is `bulk`, and \
+                         `app = \"file\"` takes `bytes`"
+                    ),
                     _ => format!("{of} does not use it; its keys: {}", all.join(", ")),
                 };
                 let radios = match *key {

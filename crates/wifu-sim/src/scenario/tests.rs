@@ -148,7 +148,8 @@ fn an_application_takes_its_own_parameters_only() {
     );
     assert_eq!(
         error(&flow("bytes = 5")),
-        "flow.1.bytes: `bulk` has no parameters"
+        "flow.1.bytes: `bulk` has no parameters; without `app` a flow is `bulk`, and \
+         `app = \"file\"` takes `bytes`"
     );
     assert_eq!(
         error(&flow("app = \"file\"\nbytes = 5\npause = 1")),

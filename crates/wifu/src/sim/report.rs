@@ -152,17 +152,23 @@ pub fn failure(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     }
     match &f.fault {
         Some(fault) => Some(format!("failed: {fault}")),
-        None if f.bytes > 0 => None,
+        None if f.bytes > 0 || unstarted(outcome, f) => None,
         None if f.hops == 0 => Some(String::from("no route")),
         None if !heard => Some(format!("nobody hears {}", f.from)),
         None => None,
     }
 }
 
+/// Whether the run ended before a flow's start.
+fn unstarted(outcome: &Outcome, f: &FlowOutcome) -> bool {
+    f.connections == 0 && f.bytes == 0 && f.sent_bytes == 0 && f.start_s >= outcome.sim_seconds
+}
+
 /// How a flow ended, if not as it should.
 fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
     match failure(outcome, f) {
         Some(why) => why,
+        None if unstarted(outcome, f) => String::from("not started"),
         None if f.hops == 0 => String::from("no route"),
         None if f.unserved > 0 => format!(
             "{} segments passed a relay that does not serve it, or tell of one{}",
@@ -225,9 +231,13 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
         sentences.push(format!("What held the sender of flow {}: {held}", f.id));
     }
     if let (Some(waited), Some(count)) = (f.timeout_s.filter(|s| *s > 0.0), f.timeouts) {
-        let share = percent(waited / open_s(f));
+        // Of one that never opened there is no time to have a share of.
+        let share = match f.limited_s.is_empty() {
+            true => String::from(", before it opened,"),
+            false => format!(", {} of its time,", percent(waited / open_s(f))),
+        };
         sentences.push(format!(
-            "It waited {waited:.1} s, {share} of its time, for {count} retransmission timeout{}",
+            "It waited {waited:.1} s{share} for {count} retransmission timeout{}",
             if count == 1 { "" } else { "s" }
         ));
     }
@@ -779,9 +789,16 @@ mod tests {
         f.connected_s = None;
         assert_eq!(state(&all, &f), "never connected");
         f.bytes = 0;
-        assert_eq!(state(&Outcome::default(), &f), "nobody hears n1");
+        let mute = Outcome {
+            sim_seconds: all.sim_seconds,
+            ..Outcome::default()
+        };
+        assert_eq!(state(&mute, &f), "nobody hears n1");
         f.hops = 0;
         assert_eq!(state(&all, &f), "no route");
+        (f.start_s, f.sent_bytes) = (all.sim_seconds, 0);
+        assert_eq!(state(&all, &f), "not started");
+        assert_eq!(failure(&all, &f), None);
         f.fault = Some("TimedOut".into());
         assert_eq!(state(&all, &f), "failed: TimedOut");
         f.corrupt = 3;
