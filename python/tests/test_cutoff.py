@@ -325,6 +325,41 @@ def test_bars_of_flows_say_that_they_are_the_least(results: wifu.Results) -> Non
     assert cutoff.least(results, cut, "delay@1") and not cutoff.least(results, cut, "delay@2")
 
 
+def test_bars_of_flows_have_the_time_so_far_as_tables_do(tmp_path: Path) -> None:
+    """Else who finishes the quick ones alone looks quick, with the same sign before the number."""
+
+    def slow(scenario: dict[str, Any]) -> FakeResult:
+        found = fake(scenario)
+        outcome = found._outcome
+        outcome["sim_seconds"] = 9.0
+        for flow, took in zip(outcome["flows"], (2.0, 9.0), strict=True):
+            ends = took < 9.0 or (scenario["run"] == 1)
+            flow.update(start_s=0.0, last_byte_s=3.0 if took > 2.0 else took, finished=ends)
+        return found
+
+    text = TEXT.replace('app = "bulk"', 'app = "file"\nbytes = "1M"').replace(
+        "runs = 8", "runs = 4"
+    )
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=slow)
+    one = {"hops": 1, "protocol": "tcp-reno"}
+    figure, caption = drawn(found, kind="flows", metric="delay", where=one)
+    high = [p.get_height() for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    # The second flow had its file in one run of four, and was at it for 9 s in the others.
+    mean = found.interval("delay", cell(found, 1, "tcp-reno")).estimate
+    assert high == pytest.approx([2.0, (3.0 + 3 * 9.0) / 4, mean])
+    assert "count with their time so far" in caption and "no file at all" not in caption
+    texts = [t.get_text() for t in figure.axes[0].texts]
+    assert [t.startswith("≥") for t in texts] == [False, True, True]
+    # By rank, too; a run of which nothing was cut off is known.
+    figure, _ = drawn(found, kind="flows", metric="delay", where=one, sorted=True)
+    high = [p.get_height() for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    assert high == pytest.approx([2.0, 7.5, mean])
+    figure, _ = drawn(found, kind="flows", metric="delay", where=one, run=1)
+    assert not any("≥" in t.get_text() for t in figure.axes[0].texts)
+    figure, _ = drawn(found, kind="flows", metric="delay", where=one, run=2)
+    assert [t.get_text()[0] for t in figure.axes[0].texts] == ["2", "≥", "≥"]
+
+
 def test_dots_of_a_tradeoff_tell_which_runs_were_cut_off(results: wifu.Results) -> None:
     cut = cell(results, 2, "tcp-reno")
     where = {"where": {"hops": 2, "protocol": "tcp-reno"}}

@@ -4,7 +4,7 @@ least is known, and runs that failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -188,10 +188,19 @@ def bounded(results: Results, cell: Cell, metric: str) -> pd.Series[float]:
     sample = results.sample(metric, cell.labels)
     own = sample.droplevel("cell") if len(sample) else sample
     known = {int(run): float(value) for run, value in own.items()}
-    if of_finished(metric):
-        found = sorted(runs(results, cell, metric))
-        known |= {run: at_least(results, cell, run, metric) for run in found}
+    known |= bounds(results, cell, metric)
     return pd.Series(known, dtype=float)
+
+
+def bounds(
+    results: Results, cell: Cell, metric: str, among: Collection[int] | None = None
+) -> dict[int, float]:
+    """The least that a metric can be in those runs of a cell, or `among` them, of which transfers
+    were cut off or failed, by run.
+    """
+    found = sorted(runs(results, cell, metric)) if of_finished(metric) else []
+    wanted = [run for run in found if among is None or run in among]
+    return {run: at_least(results, cell, run, metric) for run in wanted}
 
 
 def at_least(results: Results, cell: Cell, run: int, metric: str) -> float:
