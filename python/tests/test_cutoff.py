@@ -6,6 +6,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from fake import FakeResult, fake
 from matplotlib.patches import Rectangle
@@ -111,6 +112,40 @@ def test_summaries_say_that_it_is_the_least(results: wifu.Results) -> None:
     shown = results._repr_html_()
     assert shown.count("≥ ") == sum(cut)
     assert "means of such cells are the least that they can be" in shown
+
+
+def test_tables_for_other_programs_have_the_time_so_far(results: wifu.Results) -> None:
+    """Who averages a column gets what the summary says, and can tell of what it is."""
+    runs = pd.read_parquet(results.folder / "runs.parquet")
+    assert list(runs.columns) == list(results.runs.columns)
+    for hops, protocol in ((1, "tcp-reno"), (2, "tcp-reno"), (2, "tcp-newreno")):
+        one = cell(results, hops, protocol)
+        own = runs[runs["cell"] == one.name]
+        assert own["delay_s"].mean() == pytest.approx(results.interval("delay", one).estimate)
+        assert own["delay_cut_off"].sum() == cutoff.count(results, [one])[0]
+        late = set(own[own["delay_cut_off"] > 0]["run"])
+        assert late == cutoff.runs(results, one, "delay")
+        # What finished transfers took alone is another column, of which samples are.
+        sample = results.sample("delay", one.labels)
+        assert own["delay_finished_s"].notna().sum() == sample.notna().sum() == 8 - len(late)
+    two = cell(results, 2, "tcp-reno")
+    alone = results.runs[results.runs["cell"] == two.name]
+    assert "delay_s@1" not in alone
+    assert results.sample("delay@1", two.labels).notna().sum() == 8 - len(cutoff.runs(results, two))
+    alone = results.runs[results.runs["cell"] == two.name]
+    assert alone["delay_s@1"].mean() == pytest.approx(alone["delay_s"].mean())
+
+
+def test_tables_of_an_older_lab_get_the_time_so_far(tmp_path: Path) -> None:
+    found = wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=ending)
+    path, now = found.folder / "runs.parquet", found.runs
+    old = now.drop(columns=["delay_cut_off", "delay_finished_s", "delay_median_finished_s"])
+    old = old.assign(delay_s=now["delay_finished_s"])
+    old.attrs.update(now.attrs)
+    old.to_parquet(path)
+    again = wifu.load(found.folder)
+    assert again.runs["delay_s"].tolist() == now["delay_s"].tolist()
+    assert now["delay_finished_s"].isna().any()
 
 
 def test_rows_of_every_metric_say_how_many_were_unfinished(results: wifu.Results) -> None:
