@@ -176,6 +176,32 @@ def test_flows_that_hardly_met_share_nothing(tmp_path: Path) -> None:
     assert "half of the time" not in said(half, "jain")
 
 
+def test_time_at_which_nobody_sends_is_nobodys_slowness(tmp_path: Path) -> None:
+    """Two files of 4 s each, the second of which begins at once or later: neither is slower."""
+    one = {"last_byte_s": 4.0}
+    late = {"start_s": 9.0, "last_byte_s": 13.0, "first_byte_s": 9.1}
+    soon = {"start_s": 4.1, "last_byte_s": 8.1, "first_byte_s": 4.2}
+    found = made(tmp_path / "a", {"tcp-reno": [one, soon], "tcp-newreno": [one, late]})
+    words = "In 8 of 16 runs there was no flow at all for more than 5% of the time"
+    told = said(found, "aggregate")
+    assert words in told and "(1% to 38% by cell)" in told
+    (row,) = found.compare("aggregate").to_dict("records")
+    assert row["ratio"] < 0.7 and row["p_holm"] < 0.05
+    assert row["uneven"] and row["why"] == "times at which there was no flow are counted"
+    assert report.best_of(found, "aggregate") == set()
+    assert words not in said(found, "goodput") + said(found, "sum_rates")
+    # Flows that follow each other closely, or lie within another one, leave no such time.
+    lasting = {"last_byte_s": 14.0}
+    for name, flows in (("b", [one, soon]), ("c", [lasting, late])):
+        full = made(tmp_path / name, {"tcp-reno": flows, "tcp-newreno": [one, one]})
+        assert "no flow at all" not in said(full, "aggregate")
+        assert "why" not in full.compare("aggregate") or not full.compare("aggregate")["why"].any()
+    # At the receiver it is between deliveries.
+    at = made(tmp_path / "d", {"tcp-reno": [one, late], "tcp-newreno": [one, late]},
+              'measure = "receiver"\n' + PLAN)  # fmt: skip
+    assert "(40% to 40% by cell)" in said(at, "aggregate")
+
+
 def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:
     found = made(tmp_path, both(4.0, 8.0))
     assert "left out" not in report.render(found, [])

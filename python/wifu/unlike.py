@@ -43,6 +43,9 @@ SAMPLED = 3.0
 NUMBERED = ("jain", "unfairness", "utility", "weakest")
 """Metrics that depend on how many flows share."""
 
+IDLE = 0.05
+"""For more than such a share of the time of all there is no flow, and totals are not compared."""
+
 INSTANT = 1e-6
 """Times that are so much apart at the most, in seconds, are the same."""
 
@@ -74,6 +77,50 @@ def strangers(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     by = together(results, cells, metric)
     hardly = (by["shared"] < by["longest"] / 2).groupby("cell").mean()
     return bool((hardly > MOSTLY).any())
+
+
+def unoccupied(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """The share of the time of all flows, from the first start to the last byte, at which none of
+    them was there, by cell and run: of a total that counts it.
+    """
+    mode = results.plan.measure.mode
+    shares: dict[tuple[str, int], float] = {}
+    if parts(metric)[0] == "aggregate" and mode in ("transfer", "receiver"):
+        rows = carriers(rows_of(results, cells), metric)
+        begin = rows["start_s"].fillna(0.0)
+        begin = rows["first_byte_s"].fillna(begin) if mode == "receiver" else begin
+        end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
+        spans = rows.assign(begin=begin, end=end.fillna(rows["sim_seconds"]))
+        for (cell, run), own in spans[spans["end"] > spans["begin"]].groupby(["cell", "run"]):
+            own = own.sort_values("begin")
+            before = own["end"].cummax().shift().fillna(own["begin"])
+            idle = (own["begin"] - before).clip(lower=0.0).sum()
+            shares[str(cell), int(run)] = idle / (own["end"].max() - own["begin"].min())
+    index = pd.MultiIndex.from_tuples(list(shares), names=["cell", "run"]) if shares else None
+    return pd.Series(list(shares.values()), index=index, dtype=float)
+
+
+def _mostly_idle(shares: pd.Series[float]) -> bool:
+    return bool(len(shares) and shares.groupby("cell").mean().max() > IDLE)
+
+
+def idle(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Time at which nobody sends, in a total by all of the time."""
+    shares = unoccupied(results, cells, metric)
+    if not _mostly_idle(shares):
+        return ""
+    means = shares.groupby("cell").mean()
+    return (
+        f"In {int((shares > IDLE).sum())} of {len(shares)} runs there was no flow at all for more "
+        f"than {IDLE:.0%} of the time from the first start to the last byte ({means.min():.0%} to "
+        f"{means.max():.0%} by cell), which the total counts: it is by when the scenario has flows "
+        "begin, not only by how fast they are. There is neither colour nor bold; `goodput` is of "
+        "each flow's own time."
+    )
+
+
+def _idle(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    return _mostly_idle(unoccupied(results, cells, metric))
 
 
 def passing(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -402,6 +449,7 @@ REASONS = (
     Reason("the loads delivered more than 10 % apart", _loaded),
     Reason("of too few values for such a percentile", few),
     Reason("flows were hardly there together", strangers),
+    Reason("times at which there was no flow are counted", _idle),
     Reason("one flow alone has no share", _single),
     Reason("unlike numbers of flows", _counted_flows),
     Reason("means of different flows", mixed),
