@@ -9,8 +9,8 @@ from fake import FakeResult
 from test_cautions import PLAN, both, made, said
 
 import wifu
+from wifu import cautions, report
 from wifu import plan as plans
-from wifu import report
 from wifu.metrics import Measure, run_row
 
 SHARES = ("p50_s", "p95_s", "p99_s")
@@ -200,6 +200,33 @@ def test_time_at_which_nobody_sends_is_nobodys_slowness(tmp_path: Path) -> None:
     at = made(tmp_path / "d", {"tcp-reno": [one, late], "tcp-newreno": [one, late]},
               'measure = "receiver"\n' + PLAN)  # fmt: skip
     assert "(40% to 40% by cell)" in said(at, "aggregate")
+
+
+def test_a_competitor_that_is_always_the_same_is_told(tmp_path: Path) -> None:
+    """Half of each mean is its, whatever the level is called."""
+    text = PLAN.replace(
+        "copies = 2\n", '[[scenario.flow]]\nprotocol = "tcp-cubic"\napp = "bulk"\n' * 2
+    )
+    found = made(tmp_path / "a", both(4.0, 8.0, 9.0), text)
+    words = "Flows 2, 3 are tcp-cubic in every cell that is compared, and part of this number"
+    for metric, alone in (("goodput", "goodput"), ("aggregate", "goodput"), ("delay", "delay")):
+        told = said(found, metric)
+        assert words in told and f"`{alone}@1` is of flow 1, whose protocol" in told, metric
+    for metric in ("goodput@1", "goodput@2", "jain", "loss"):
+        assert "in every cell that is compared" not in said(found, metric)
+    # One cell alone is compared with nothing.
+    assert "tcp-cubic" not in " ".join(cautions.notes(found, found.plan.cells[:1], "goodput"))
+    # A load of datagrams is left out anyway, and where all flows change nothing dilutes them.
+    udp = text.replace('"tcp-cubic"\napp = "bulk"', '"udp"\nrate = "1M"')
+    for n, plan in enumerate((udp, PLAN)):
+        flows = both(4.0, 8.0, 9.0) if n == 0 else both(4.0, 8.0)
+        found = made(tmp_path / f"b{n}", flows, plan)
+        assert "in every cell that is compared" not in said(found, "goodput")
+    # Levels that leave all protocols as they are dilute nothing.
+    hops = text.replace('"{protocol}"', '"tcp-reno"').replace('baseline = "tcp-reno"\n', "")
+    hops = hops.replace('protocol = ["tcp-reno", "tcp-newreno"]', '"radio.attempts" = [4, 7]')
+    found = made(tmp_path / "c", both(4.0, 8.0, 9.0), hops)
+    assert "in every cell that is compared" not in said(found, "goodput")
 
 
 def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
-from wifu.metrics import SIMULATED, column, cut_short, parts, unstarted
+from wifu.metrics import ALONE, SIMULATED, column, cut_short, of_datagrams, parts, unstarted
 from wifu.probes import arrived, few, outlasting
 from wifu.rows import Results, rows_of
 from wifu.rows import carriers as carriers
@@ -80,6 +80,41 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
         f"Of the flows over connections; datagrams (flow {named}) are left out: "
         f"`goodput@{left[0]}` is that of flow {left[0]}."
     )
+
+
+def _same(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows whose protocol the levels that are compared do not change, beside some that they do."""
+    names, found = {c.name for c in cells}, {}
+    if metric not in (*ALONE, "aggregate", "sum_rates") or metric in WHOLE or of_datagrams(metric):
+        return ""
+    for row in results.plan.groups():
+        each = [_protocols(cell) for cell in row if cell.name in names]
+        common = [n for n in each[0] if all(n in own for own in each)] if len(each) > 1 else []
+        same = {n for n in common if len({own[n] for own in each}) == 1}
+        changed = [n for n in common if n not in same]
+        if changed:
+            found |= {n: (each[0][n], changed[0]) for n in sorted(same)}
+    if not found:
+        return ""
+    by: dict[str, list[str]] = {}
+    for n, (protocol, _) in sorted(found.items()):
+        by.setdefault(protocol, []).append(str(n))
+    told = [f"flow {flows[0]} is {name}" for name, flows in by.items() if len(flows) == 1]
+    told += [f"flows {first(own, MOST)} are {name}" for name, own in by.items() if len(own) > 1]
+    (_, changed), *_ = found.values()
+    alone = metric if metric in ALONE else "goodput"
+    whole = " and ".join(told)
+    return (
+        f"{whole[0].upper()}{whole[1:]} in every cell that is compared, and part of this number "
+        f"whatever a level is called: `{alone}@{changed}` is of flow {changed}, whose protocol the "
+        "levels change."
+    )
+
+
+def _protocols(cell: Cell) -> dict[int, str]:
+    """What carries the flows of a cell that means are of, by their numbers."""
+    every = {n: str(flow.get("protocol")) for n, flow in flows_of(cell)}
+    return {n: name for n, name in every.items() if name != "udp"} or every
 
 
 def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -315,6 +350,7 @@ def _both_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 SAID = (
     _beside,
+    _same,
     _apart,
     _sum,
     idle,
