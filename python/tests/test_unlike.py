@@ -229,6 +229,27 @@ def test_a_competitor_that_is_always_the_same_is_told(tmp_path: Path) -> None:
     assert "in every cell that is compared" not in said(found, "goodput")
 
 
+def test_what_a_receiver_sees_of_few_segments_is_no_rate(tmp_path: Path) -> None:
+    text = 'measure = "receiver"\n' + PLAN
+    flows = {
+        "tcp-reno": [{"last_byte_s": 9.0, "data_segments": 700, "retransmissions": 5}] * 2,
+        "tcp-newreno": [{"last_byte_s": 2.0, "data_segments": 31, "retransmissions": 10}] * 2,
+    }
+    found = made(tmp_path / "a", flows, text)
+    words = "flows had fewer than 100 segments in some cells (tcp-newreno 21)"
+    told = said(found, "goodput")
+    assert words in told and "at the most by 1/20 of it" in told
+    (row,) = found.compare("goodput").to_dict("records")
+    assert row["ratio"] > 3 and row["p_holm"] < 0.05 and row["uneven"]
+    assert row["why"] == "rates of few segments, the first of which takes no time"
+    assert report.best_of(found, "goodput") == set()
+    assert "segments" not in said(found, "delay")
+    # From connect() on the first one takes its time.
+    assert "fewer than 100 segments" not in said(made(tmp_path / "b", flows), "goodput")
+    many = {"tcp-reno": flows["tcp-reno"], "tcp-newreno": flows["tcp-reno"]}
+    assert "fewer than 100" not in said(made(tmp_path / "c", many, text), "goodput")
+
+
 def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:
     found = made(tmp_path, both(4.0, 8.0))
     assert "left out" not in report.render(found, [])

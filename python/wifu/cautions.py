@@ -21,6 +21,7 @@ from wifu.stamps import first
 from wifu.unlike import (
     RATES,
     alone,
+    brief,
     classes,
     counted,
     failing,
@@ -356,6 +357,7 @@ SAID = (
     idle,
     _absent,
     failing,
+    brief,
     _short,
     _small,
     outlasting,

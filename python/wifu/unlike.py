@@ -18,6 +18,7 @@ from wifu.cutoff import OF_FINISHED
 from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
 from wifu.probes import SELECTED, few, selected
 from wifu.rows import Results, carriers, rows_of
+from wifu.stamps import first
 
 SHARES = ("jain", "unfairness", "utility", "lowest", "weakest", "sum_rates")
 """Metrics that take the flows' goodputs for parts of what they share."""
@@ -45,6 +46,12 @@ NUMBERED = ("jain", "unfairness", "utility", "weakest")
 
 IDLE = 0.05
 """For more than such a share of the time of all there is no flow, and totals are not compared."""
+
+SEGMENTS = 100
+"""Of fewer segments the first one is 1 % of what a receiver's rate is of, and takes no time."""
+
+MOST = 10
+"""Cells that are named."""
 
 INSTANT = 1e-6
 """Times that are so much apart at the most, in seconds, are the same."""
@@ -121,6 +128,37 @@ def idle(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _idle(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     return _mostly_idle(unoccupied(results, cells, metric))
+
+
+def _brief(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """How many segments a flow of each cell delivered on the mean, of those cells in which they
+    were few, of rates at the receiver.
+    """
+    none = pd.Series(dtype=float)
+    if parts(metric)[0] not in RATES or results.plan.measure.mode != "receiver":
+        return none
+    rows = carriers(rows_of(results, cells), metric)
+    names = ("data_segments", "retransmissions")
+    if not all(name in rows for name in names):  # of an older lab
+        return none
+    sent, again = (rows[name].astype(float) for name in names)
+    means = (sent - again.fillna(0.0))[rows["bytes"] > 0].groupby(rows["cell"]).mean().dropna()
+    return means[means < SEGMENTS]
+
+
+def brief(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Rates at the receiver that are above what was carried, as the first segment takes no time."""
+    if not len(found := _brief(results, cells, metric)):
+        return ""
+    few = found.min()
+    above = f"by 1/{few - 1:.3g} of it" if few > 2 else "by as much again or more"
+    named = first([f"{cell} {count:.3g}" for cell, count in found.items()], MOST)
+    return (
+        "At the receiver the bytes of the first segment count, and the time that it took does not: "
+        f"flows had fewer than {SEGMENTS} segments in some cells ({named}), so that their rate is "
+        f"above that of the others, at the most {above}, and may be above what the link carries. "
+        'There is neither colour nor bold; `measure = "transfer"`, or larger files, tell more.'
+    )
 
 
 def passing(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -450,6 +488,7 @@ REASONS = (
     Reason("of too few values for such a percentile", few),
     Reason("flows were hardly there together", strangers),
     Reason("times at which there was no flow are counted", _idle),
+    Reason("rates of few segments, the first of which takes no time", brief),
     Reason("one flow alone has no share", _single),
     Reason("unlike numbers of flows", _counted_flows),
     Reason("means of different flows", mixed),
