@@ -250,6 +250,20 @@ def test_what_a_receiver_sees_of_few_segments_is_no_rate(tmp_path: Path) -> None
     assert "fewer than 100" not in said(made(tmp_path / "c", many, text), "goodput")
 
 
+def test_packets_on_their_way_at_the_end_are_not_delivered(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"loss", "jain"')
+    few = {"last_byte_s": 9.0, "packets": {"sent": 1000, "inside": 1, "delivered": 999}}
+    many = {"last_byte_s": 9.0, "packets": {"sent": 1000, "inside": 140, "delivered": 860}}
+    found = made(tmp_path / "a", {"tcp-reno": [few, few], "tcp-newreno": [few, many]}, text)
+    words = "Packets that waited or were on their way when their run ended count neither as"
+    told = said(found, "loss")
+    assert words in told and "0.1% to 7.0% of those sent, by cell" in told
+    assert "0.1% to 14.0%" in said(found, "loss@2") and words not in said(found, "loss@1")
+    assert words not in said(found, "goodput")
+    found = made(tmp_path / "b", {"tcp-reno": [few, few], "tcp-newreno": [few, few]}, text)
+    assert words not in said(found, "loss")
+
+
 def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:
     found = made(tmp_path, both(4.0, 8.0))
     assert "left out" not in report.render(found, [])

@@ -52,6 +52,9 @@ do not tell.
 STALLED = 2.0
 """So many times as long as any before it, and a batch that is not over is told."""
 
+INSIDE = 0.01
+"""Of more packets than this share, which are still under way at the end of runs, it is told."""
+
 WHOLE = ("loss", "finished")
 """Metrics of all flows, that goodput of some stands beside."""
 
@@ -349,6 +352,25 @@ def _both_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def _inside(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Packets that had neither arrived nor been lost when their run ended."""
+    base, only = parts(metric)
+    rows = rows_of(results, cells)
+    if base != "loss" or "packets_inside" not in rows:  # of an older lab
+        return ""
+    rows = rows if only is None else rows[rows["flow"] == only]
+    names = ["packets_inside", "packets_sent"]
+    sums = rows[names].astype(float).groupby(rows["cell"]).sum()
+    shares = (sums["packets_inside"] / sums["packets_sent"].where(lambda x: x > 0)).dropna()
+    if not len(shares) or shares.max() <= INSIDE:
+        return ""
+    return (
+        "Packets that waited or were on their way when their run ended count neither as sent nor "
+        f"as lost: they were {shares.min():.1%} to {shares.max():.1%} of those sent, by cell. A "
+        "queue that still fills then has not begun to lose: longer runs (`stop.time`) would tell."
+    )
+
+
 SAID = (
     _beside,
     _same,
@@ -377,5 +399,6 @@ SAID = (
     tried,
     uncounted,
     _both_ways,
+    _inside,
 )
 """What there is to say, each of a metric in some cells."""
