@@ -279,7 +279,16 @@ def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
     if never.any():
         told += f"; {int(never.sum())} were not there at all, and their runs have no value"
-    return told + "."
+    before = rows[never & over & (rows["last_byte_s"] <= measure.start)]
+    if before.empty:
+        return told + "."
+    counts = before["cell"].value_counts()
+    named = [f"{c.name} {counts[c.name]}" for c in cells if c.name in counts]
+    return (
+        f"{told}. {len(before)} of these were over before the window began (by cell: "
+        f"{first(named, MOST)}): they were the quickest of their cells, and what is left is of the "
+        "slow ones. Let the window begin sooner, or flows send more."
+    )
 
 
 def _cut_window(

@@ -20,7 +20,7 @@ from wifu.figures.compare import (
     by_of,
     capital,
     chosen,
-    counts,
+    counted,
     levels,
     looks,
     of_runs,
@@ -97,7 +97,8 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     if "run" in spec:
         caption += f"run {spec['run']} alone."
     else:
-        caption += f"{of_runs(results, cells)}; {counts(results, cells)}."
+        sizes = [int(np.isfinite(shown[c.name][1][:, -1]).sum()) for c in cells if shown[c.name][0]]
+        caption += f"{of_runs(results, cells)}; {counted(results, cells, sizes)}."
     caption += _without([table for _, table in shown.values()], metric)
     caption += _beside(results, cells, metric == "goodput" and not ranked)
     told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
