@@ -212,8 +212,14 @@ def test_a_competitor_that_is_always_the_same_is_told(tmp_path: Path) -> None:
     for metric, alone in (("goodput", "goodput"), ("aggregate", "goodput"), ("delay", "delay")):
         told = said(found, metric)
         assert words in told and f"`{alone}@1` is of flow 1, whose protocol" in told, metric
-    for metric in ("goodput@1", "goodput@2", "jain", "loss"):
+    for metric in ("goodput@1", "goodput@2", "jain", "loss", "srtt"):  # which has no value here
         assert "in every cell that is compared" not in said(found, metric)
+    # What another axis changes is the same in what is compared.
+    rivals = text.replace('"tcp-cubic"', '"{rival}"').replace(
+        "[vary]", '[vary]\nrival = ["tcp-cubic", "tcp-vegas"]'
+    )
+    others = made(tmp_path / "d", both(4.0, 8.0, 9.0), rivals)
+    assert "Flows 2, 3 are of one protocol in every cell that" in said(others, "goodput")
     # One cell alone is compared with nothing.
     assert "tcp-cubic" not in " ".join(cautions.notes(found, found.plan.cells[:1], "goodput"))
     # A load of datagrams is left out anyway, and where all flows change nothing dilutes them.

@@ -88,30 +88,33 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _same(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows whose protocol the levels that are compared do not change, beside some that they do."""
-    names, found = {c.name for c in cells}, {}
+    names, moved = {c.name for c in cells}, set()
+    found: dict[int, set[str]] = {}
     if metric not in (*ALONE, "aggregate", "sum_rates") or metric in WHOLE or of_datagrams(metric):
+        return ""
+    if column(metric) not in results.runs or results.runs[column(metric)].isna().all():
         return ""
     for row in results.plan.groups():
         each = [_protocols(cell) for cell in row if cell.name in names]
         common = [n for n in each[0] if all(n in own for own in each)] if len(each) > 1 else []
-        same = {n for n in common if len({own[n] for own in each}) == 1}
-        changed = [n for n in common if n not in same]
-        if changed:
-            found |= {n: (each[0][n], changed[0]) for n in sorted(same)}
+        same = [n for n in common if len({own[n] for own in each}) == 1]
+        if len(same) < len(common):
+            moved |= set(common).difference(same)
+            for n in same:
+                found.setdefault(n, set()).add(each[0][n])
     if not found:
         return ""
     by: dict[str, list[str]] = {}
-    for n, (protocol, _) in sorted(found.items()):
-        by.setdefault(protocol, []).append(str(n))
+    for n, protocols in sorted(found.items()):
+        name = "of one protocol" if len(protocols) > 1 else next(iter(protocols))
+        by.setdefault(name, []).append(str(n))
     told = [f"flow {flows[0]} is {name}" for name, flows in by.items() if len(flows) == 1]
     told += [f"flows {first(own, MOST)} are {name}" for name, own in by.items() if len(own) > 1]
-    (_, changed), *_ = found.values()
-    alone = metric if metric in ALONE else "goodput"
-    whole = " and ".join(told)
+    base, one, whole = metric if metric in ALONE else "goodput", min(moved), " and ".join(told)
     return (
         f"{whole[0].upper()}{whole[1:]} in every cell that is compared, and part of this number "
-        f"whatever a level is called: `{alone}@{changed}` is of flow {changed}, whose protocol the "
-        "levels change."
+        f"whatever a level is called: `{base}@{one}` is of flow {one}, whose protocol the levels "
+        "change."
     )
 
 
@@ -287,7 +290,7 @@ def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         f"{told}. {len(before)} of these were over before the window began (by cell: "
         f"{first(named, MOST)}): they were the quickest of their cells, and what is left is of the "
-        "slow ones. Let the window begin sooner, or flows send more."
+        "slow ones. Let the window begin sooner, or give flows more to send."
     )
 
 
