@@ -181,6 +181,33 @@ def test_flows_that_end_inside_the_window_are_told(tmp_path: Path) -> None:
     assert "16 were not there at all, and their runs have no value" in said(gone, "goodput")
 
 
+def test_a_window_that_leaves_out_the_quickest_is_told(tmp_path: Path) -> None:
+    text = 'measure = { mode = "window", from = "5s", to = "15s" }\n' + PLAN
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
+        quick = protocol == "tcp-newreno" and run > 3
+        end = 4.0 + 0.1 * run if quick else 9.0
+        flows = [
+            {"id": n, "protocol": protocol, "app": "file", "start_s": 0.0, "first_byte_s": 0.1,
+             "finished": True, "bytes": 1_000_000, "last_byte_s": end}
+            for n in (1, 2)
+        ]  # fmt: skip
+        points = pairs([1.0, end], [1e5, 1e6 + run])
+        series = {f"flow.{n}.delivered": points for n in (1, 2)}
+        return FakeResult({"sim_seconds": 60.0, "flows": flows, "trace_hash": f"{run}"}, series)
+
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
+    told = said(found, "goodput")
+    assert "10 were not there at all, and their runs have no value" in told
+    words = "10 of these were over before the window began (by cell: tcp-newreno 10): they were"
+    assert words in told and "the quickest of their cells" in told
+    _, caption = drawn(found, kind="flows", where={"protocol": "tcp-newreno"})
+    assert "n = 3 of 8 runs per cell" in caption
+    _, caption = drawn(found, kind="flows", where={"protocol": "tcp-reno"})
+    assert "n = 8 runs per cell" in caption and "the quickest" not in caption
+
+
 def test_windows_that_were_not_simulated_are_told(tmp_path: Path) -> None:
     text = 'measure = { mode = "window", from = "1s", to = "81s" }\n' + PLAN
 

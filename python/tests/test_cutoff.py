@@ -6,6 +6,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from fake import FakeResult, fake
 from matplotlib.patches import Rectangle
@@ -111,6 +112,40 @@ def test_summaries_say_that_it_is_the_least(results: wifu.Results) -> None:
     shown = results._repr_html_()
     assert shown.count("≥ ") == sum(cut)
     assert "means of such cells are the least that they can be" in shown
+
+
+def test_tables_for_other_programs_have_the_time_so_far(results: wifu.Results) -> None:
+    """Who averages a column gets what the summary says, and can tell of what it is."""
+    runs = pd.read_parquet(results.folder / "runs.parquet")
+    assert list(runs.columns) == list(results.runs.columns)
+    for hops, protocol in ((1, "tcp-reno"), (2, "tcp-reno"), (2, "tcp-newreno")):
+        one = cell(results, hops, protocol)
+        own = runs[runs["cell"] == one.name]
+        assert own["delay_s"].mean() == pytest.approx(results.interval("delay", one).estimate)
+        assert own["delay_cut_off"].sum() == cutoff.count(results, [one])[0]
+        late = set(own[own["delay_cut_off"] > 0]["run"])
+        assert late == cutoff.runs(results, one, "delay")
+        # What finished transfers took alone is another column, of which samples are.
+        sample = results.sample("delay", one.labels)
+        assert own["delay_finished_s"].notna().sum() == sample.notna().sum() == 8 - len(late)
+    two = cell(results, 2, "tcp-reno")
+    alone = results.runs[results.runs["cell"] == two.name]
+    assert "delay_s@1" not in alone
+    assert results.sample("delay@1", two.labels).notna().sum() == 8 - len(cutoff.runs(results, two))
+    alone = results.runs[results.runs["cell"] == two.name]
+    assert alone["delay_s@1"].mean() == pytest.approx(alone["delay_s"].mean())
+
+
+def test_tables_of_an_older_lab_get_the_time_so_far(tmp_path: Path) -> None:
+    found = wifu.campaign(plans.parse(TEXT), tmp_path / "r", runner=ending)
+    path, now = found.folder / "runs.parquet", found.runs
+    old = now.drop(columns=["delay_cut_off", "delay_finished_s", "delay_median_finished_s"])
+    old = old.assign(delay_s=now["delay_finished_s"])
+    old.attrs.update(now.attrs)
+    old.to_parquet(path)
+    again = wifu.load(found.folder)
+    assert again.runs["delay_s"].tolist() == now["delay_s"].tolist()
+    assert now["delay_finished_s"].isna().any()
 
 
 def test_rows_of_every_metric_say_how_many_were_unfinished(results: wifu.Results) -> None:
@@ -323,6 +358,41 @@ def test_bars_of_flows_say_that_they_are_the_least(results: wifu.Results) -> Non
     top = max(p.get_height() for a in figure.axes for p in a.patches if isinstance(p, Rectangle))
     assert top > 2.0 and all(a.get_ylim()[1] > top for a in figure.axes)
     assert cutoff.least(results, cut, "delay@1") and not cutoff.least(results, cut, "delay@2")
+
+
+def test_bars_of_flows_have_the_time_so_far_as_tables_do(tmp_path: Path) -> None:
+    """Else who finishes the quick ones alone looks quick, with the same sign before the number."""
+
+    def slow(scenario: dict[str, Any]) -> FakeResult:
+        found = fake(scenario)
+        outcome = found._outcome
+        outcome["sim_seconds"] = 9.0
+        for flow, took in zip(outcome["flows"], (2.0, 9.0), strict=True):
+            ends = took < 9.0 or (scenario["run"] == 1)
+            flow.update(start_s=0.0, last_byte_s=3.0 if took > 2.0 else took, finished=ends)
+        return found
+
+    text = TEXT.replace('app = "bulk"', 'app = "file"\nbytes = "1M"').replace(
+        "runs = 8", "runs = 4"
+    )
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=slow)
+    one = {"hops": 1, "protocol": "tcp-reno"}
+    figure, caption = drawn(found, kind="flows", metric="delay", where=one)
+    high = [p.get_height() for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    # The second flow had its file in one run of four, and was at it for 9 s in the others.
+    mean = found.interval("delay", cell(found, 1, "tcp-reno")).estimate
+    assert high == pytest.approx([2.0, (3.0 + 3 * 9.0) / 4, mean])
+    assert "count with their time so far" in caption and "no file at all" not in caption
+    texts = [t.get_text() for t in figure.axes[0].texts]
+    assert [t.startswith("≥") for t in texts] == [False, True, True]
+    # By rank, too; a run of which nothing was cut off is known.
+    figure, _ = drawn(found, kind="flows", metric="delay", where=one, sorted=True)
+    high = [p.get_height() for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    assert high == pytest.approx([2.0, 7.5, mean])
+    figure, _ = drawn(found, kind="flows", metric="delay", where=one, run=1)
+    assert not any("≥" in t.get_text() for t in figure.axes[0].texts)
+    figure, _ = drawn(found, kind="flows", metric="delay", where=one, run=2)
+    assert [t.get_text()[0] for t in figure.axes[0].texts] == ["2", "≥", "≥"]
 
 
 def test_dots_of_a_tradeoff_tell_which_runs_were_cut_off(results: wifu.Results) -> None:

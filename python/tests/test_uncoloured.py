@@ -2,9 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from fake import CHAIN, fake
+from fake import CHAIN, FakeResult, fake
 from typer.testing import CliRunner
 
 import wifu
@@ -63,6 +64,26 @@ def test_that_all_finished_has_an_interval(tmp_path: Path) -> None:
     none = stats.wilson(0, 8)
     assert [none.low, none.high] == pytest.approx([0.0, 1 - share.low])
     assert stats.wilson(3, 8).low > 0.1 and stats.wilson(3, 8).high < 0.7
+
+
+def test_a_table_says_of_how_many_runs_it_is(tmp_path: Path) -> None:
+    """Above all of them stands how many runs there were."""
+
+    def once(scenario: dict[str, Any]) -> FakeResult:
+        result = fake(scenario)
+        for flow in result._outcome["flows"]:
+            flow["srtt_s"] = flow["srtt_s"] if scenario["run"] == 1 else None
+        return result
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=once)
+    assert "n = 5 runs in every cell" in report.render(found, [])
+    table = report._pivot(found, "srtt")
+    assert table.count("<span class='pm'>n = 1</span>") == 4
+    assert "n = " not in report._pivot(found, "goodput")
+    # Of one run each nothing more is to be said.
+    one = plans.parse(CHAIN.replace("runs = 5", "runs = 1"))
+    single = wifu.campaign(one, tmp_path / "one", runner=fake)
+    assert "n = " not in report._pivot(single, "srtt")
 
 
 def test_what_is_starved_is_said_where_it_is_shown() -> None:

@@ -9,8 +9,8 @@ from fake import FakeResult
 from test_cautions import PLAN, both, made, said
 
 import wifu
+from wifu import cautions, report
 from wifu import plan as plans
-from wifu import report
 from wifu.metrics import Measure, run_row
 
 SHARES = ("p50_s", "p95_s", "p99_s")
@@ -174,6 +174,100 @@ def test_flows_that_hardly_met_share_nothing(tmp_path: Path) -> None:
     assert words not in said(found, "goodput") + said(found, "aggregate")
     half = made(tmp_path / "b", both(4.6, 9.0))
     assert "half of the time" not in said(half, "jain")
+
+
+def test_time_at_which_nobody_sends_is_nobodys_slowness(tmp_path: Path) -> None:
+    """Two files of 4 s each, the second of which begins at once or later: neither is slower."""
+    one = {"last_byte_s": 4.0}
+    late = {"start_s": 9.0, "last_byte_s": 13.0, "first_byte_s": 9.1}
+    soon = {"start_s": 4.1, "last_byte_s": 8.1, "first_byte_s": 4.2}
+    found = made(tmp_path / "a", {"tcp-reno": [one, soon], "tcp-newreno": [one, late]})
+    words = "In 8 of 16 runs there was no flow at all for more than 5% of the time"
+    told = said(found, "aggregate")
+    assert words in told and "(1% to 38% by cell)" in told
+    (row,) = found.compare("aggregate").to_dict("records")
+    assert row["ratio"] < 0.7 and row["p_holm"] < 0.05
+    assert row["uneven"] and row["why"] == "times at which there was no flow are counted"
+    assert report.best_of(found, "aggregate") == set()
+    assert words not in said(found, "goodput") + said(found, "sum_rates")
+    # Flows that follow each other closely, or lie within another one, leave no such time.
+    lasting = {"last_byte_s": 14.0}
+    for name, flows in (("b", [one, soon]), ("c", [lasting, late])):
+        full = made(tmp_path / name, {"tcp-reno": flows, "tcp-newreno": [one, one]})
+        assert "no flow at all" not in said(full, "aggregate")
+        assert "why" not in full.compare("aggregate") or not full.compare("aggregate")["why"].any()
+    # At the receiver it is between deliveries.
+    at = made(tmp_path / "d", {"tcp-reno": [one, late], "tcp-newreno": [one, late]},
+              'measure = "receiver"\n' + PLAN)  # fmt: skip
+    assert "(40% to 40% by cell)" in said(at, "aggregate")
+
+
+def test_a_competitor_that_is_always_the_same_is_told(tmp_path: Path) -> None:
+    """Half of each mean is its, whatever the level is called."""
+    text = PLAN.replace(
+        "copies = 2\n", '[[scenario.flow]]\nprotocol = "tcp-cubic"\napp = "bulk"\n' * 2
+    )
+    found = made(tmp_path / "a", both(4.0, 8.0, 9.0), text)
+    words = "Flows 2, 3 are tcp-cubic in every cell that is compared, and part of this number"
+    for metric, alone in (("goodput", "goodput"), ("aggregate", "goodput"), ("delay", "delay")):
+        told = said(found, metric)
+        assert words in told and f"`{alone}@1` is of flow 1, whose protocol" in told, metric
+    for metric in ("goodput@1", "goodput@2", "jain", "loss", "srtt"):  # which has no value here
+        assert "in every cell that is compared" not in said(found, metric)
+    # What another axis changes is the same in what is compared.
+    rivals = text.replace('"tcp-cubic"', '"{rival}"').replace(
+        "[vary]", '[vary]\nrival = ["tcp-cubic", "tcp-vegas"]'
+    )
+    others = made(tmp_path / "d", both(4.0, 8.0, 9.0), rivals)
+    assert "Flows 2, 3 are of one protocol in every cell that" in said(others, "goodput")
+    # One cell alone is compared with nothing.
+    assert "tcp-cubic" not in " ".join(cautions.notes(found, found.plan.cells[:1], "goodput"))
+    # A load of datagrams is left out anyway, and where all flows change nothing dilutes them.
+    udp = text.replace('"tcp-cubic"\napp = "bulk"', '"udp"\nrate = "1M"')
+    for n, plan in enumerate((udp, PLAN)):
+        flows = both(4.0, 8.0, 9.0) if n == 0 else both(4.0, 8.0)
+        found = made(tmp_path / f"b{n}", flows, plan)
+        assert "in every cell that is compared" not in said(found, "goodput")
+    # Levels that leave all protocols as they are dilute nothing.
+    hops = text.replace('"{protocol}"', '"tcp-reno"').replace('baseline = "tcp-reno"\n', "")
+    hops = hops.replace('protocol = ["tcp-reno", "tcp-newreno"]', '"radio.attempts" = [4, 7]')
+    found = made(tmp_path / "c", both(4.0, 8.0, 9.0), hops)
+    assert "in every cell that is compared" not in said(found, "goodput")
+
+
+def test_what_a_receiver_sees_of_few_segments_is_no_rate(tmp_path: Path) -> None:
+    text = 'measure = "receiver"\n' + PLAN
+    flows = {
+        "tcp-reno": [{"last_byte_s": 9.0, "data_segments": 700, "retransmissions": 5}] * 2,
+        "tcp-newreno": [{"last_byte_s": 2.0, "data_segments": 31, "retransmissions": 10}] * 2,
+    }
+    found = made(tmp_path / "a", flows, text)
+    words = "flows had fewer than 100 segments in some cells (tcp-newreno 21)"
+    told = said(found, "goodput")
+    assert words in told and "at the most by 1/20 of it" in told
+    (row,) = found.compare("goodput").to_dict("records")
+    assert row["ratio"] > 3 and row["p_holm"] < 0.05 and row["uneven"]
+    assert row["why"] == "rates of few segments, the first of which takes no time"
+    assert report.best_of(found, "goodput") == set()
+    assert "segments" not in said(found, "delay")
+    # From connect() on the first one takes its time.
+    assert "fewer than 100 segments" not in said(made(tmp_path / "b", flows), "goodput")
+    many = {"tcp-reno": flows["tcp-reno"], "tcp-newreno": flows["tcp-reno"]}
+    assert "fewer than 100" not in said(made(tmp_path / "c", many, text), "goodput")
+
+
+def test_packets_on_their_way_at_the_end_are_not_delivered(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"loss", "jain"')
+    few = {"last_byte_s": 9.0, "packets": {"sent": 1000, "inside": 1, "delivered": 999}}
+    many = {"last_byte_s": 9.0, "packets": {"sent": 1000, "inside": 140, "delivered": 860}}
+    found = made(tmp_path / "a", {"tcp-reno": [few, few], "tcp-newreno": [few, many]}, text)
+    words = "Packets that waited or were on their way when their run ended count neither as"
+    told = said(found, "loss")
+    assert words in told and "0.1% to 7.0% of those sent, by cell" in told
+    assert "0.1% to 14.0%" in said(found, "loss@2") and words not in said(found, "loss@1")
+    assert words not in said(found, "goodput")
+    found = made(tmp_path / "b", {"tcp-reno": [few, few], "tcp-newreno": [few, few]}, text)
+    assert words not in said(found, "loss")
 
 
 def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:

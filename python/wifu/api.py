@@ -39,7 +39,7 @@ HOLM = "Holm, over the cells of each table"
 
 NEWEST = metrics.column("sum_rates")
 NEWEST_OF_FLOWS = "rest_s"
-"""Columns that tables of older labs lack."""
+"""Columns that tables of older labs lack, as they may `cutoff.COUNT`."""
 
 
 class Run:
@@ -155,7 +155,8 @@ class Results:
 
     def _newest(self) -> bool:
         """Whether the tables are as this lab writes them."""
-        return NEWEST in self.runs and NEWEST_OF_FLOWS in self.flows
+        known = NEWEST in self.runs and cutoff.COUNT in self.runs
+        return known and NEWEST_OF_FLOWS in self.flows
 
     def _renew(self, axes: list[str]) -> None:
         """Tables that an older lab wrote hold what it took for these metrics: made anew from the
@@ -228,13 +229,17 @@ class Results:
         return pd.DataFrame(rows)
 
     def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
-        """A metric of all runs of the cells `where`, in base units; index cell and run."""
+        """A metric of all runs of the cells `where`, in base units; index cell and run. Times are
+        those of finished transfers alone: `runs` has the others' with what they took so far.
+        """
         if (why := metrics.wrong(metric)) is not None:
             raise LabError(why)
         names = [c.name for c in self.cells(where)]
         name = metrics.column(metric)
         if name not in self.runs and "@" in metric:
             self._look_up(metric)
+        if cutoff.of_finished(metric) and (own := cutoff.of_finished_alone(metric)) in self.runs:
+            name = own
         if name not in self.ok:
             nothing = pd.MultiIndex.from_arrays([[], []], names=["cell", "run"])
             return pd.Series(dtype=float, index=nothing)
@@ -250,13 +255,19 @@ class Results:
 
     def _look_up(self, metric: str) -> None:
         """A metric of a flow alone that the plan does not name, from the outcomes."""
-        found = []
-        for cell, run in zip(self.runs["cell"], self.runs["run"], strict=True):
+        scenarios = {cell.name: cell.scenario for cell in self.plan.cells}
+        found: dict[str, dict[Any, float]] = {}
+        for at, cell, run in zip(self.runs.index, self.runs["cell"], self.runs["run"], strict=True):
             record = self.store.load(str(cell), int(run))
-            outcome = record.outcome if record is not None else None
-            row = metrics.run_row(outcome or {}, self.plan.measure, more=[metric])
-            found.append(row[metric])
-        self.runs[metrics.column(metric)] = found
+            outcome = (record.outcome if record is not None else None) or {}
+            row = metrics.run_row(outcome, self.plan.measure, more=[metric])
+            made = {metrics.column(metric): row[metric]}
+            if outcome and cutoff.of_finished(metric):
+                made |= cutoff.columns(outcome, scenarios[str(cell)], {metric: row[metric]})
+            for name, value in made.items():
+                found.setdefault(name, {})[at] = value
+        for name in found.keys() - {cutoff.COUNT}:
+            self.runs[name] = pd.Series(found[name], dtype=float)
 
     def pairs(
         self, metric: str, one: Mapping[str, Any], two: Mapping[str, Any]

@@ -13,7 +13,7 @@ from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
-from wifu.metrics import SIMULATED, column, cut_short, parts, unstarted
+from wifu.metrics import ALONE, SIMULATED, column, cut_short, of_datagrams, parts, unstarted
 from wifu.probes import arrived, few, outlasting
 from wifu.rows import Results, rows_of
 from wifu.rows import carriers as carriers
@@ -21,10 +21,12 @@ from wifu.stamps import first
 from wifu.unlike import (
     RATES,
     alone,
+    brief,
     classes,
     counted,
     failing,
     flows_of,
+    idle,
     loads,
     mixed,
     numbers,
@@ -49,6 +51,9 @@ do not tell.
 
 STALLED = 2.0
 """So many times as long as any before it, and a batch that is not over is told."""
+
+INSIDE = 0.01
+"""Of more packets than this share, which are still under way at the end of runs, it is told."""
 
 WHOLE = ("loss", "finished")
 """Metrics of all flows, that goodput of some stands beside."""
@@ -79,6 +84,44 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
         f"Of the flows over connections; datagrams (flow {named}) are left out: "
         f"`goodput@{left[0]}` is that of flow {left[0]}."
     )
+
+
+def _same(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows whose protocol the levels that are compared do not change, beside some that they do."""
+    names, moved = {c.name for c in cells}, set()
+    found: dict[int, set[str]] = {}
+    if metric not in (*ALONE, "aggregate", "sum_rates") or metric in WHOLE or of_datagrams(metric):
+        return ""
+    if column(metric) not in results.runs or results.runs[column(metric)].isna().all():
+        return ""
+    for row in results.plan.groups():
+        each = [_protocols(cell) for cell in row if cell.name in names]
+        common = [n for n in each[0] if all(n in own for own in each)] if len(each) > 1 else []
+        same = [n for n in common if len({own[n] for own in each}) == 1]
+        if len(same) < len(common):
+            moved |= set(common).difference(same)
+            for n in same:
+                found.setdefault(n, set()).add(each[0][n])
+    if not found:
+        return ""
+    by: dict[str, list[str]] = {}
+    for n, protocols in sorted(found.items()):
+        name = "of one protocol" if len(protocols) > 1 else next(iter(protocols))
+        by.setdefault(name, []).append(str(n))
+    told = [f"flow {flows[0]} is {name}" for name, flows in by.items() if len(flows) == 1]
+    told += [f"flows {first(own, MOST)} are {name}" for name, own in by.items() if len(own) > 1]
+    base, one, whole = metric if metric in ALONE else "goodput", min(moved), " and ".join(told)
+    return (
+        f"{whole[0].upper()}{whole[1:]} in every cell that is compared, and part of this number "
+        f"whatever a level is called: `{base}@{one}` is of flow {one}, whose protocol the levels "
+        "change."
+    )
+
+
+def _protocols(cell: Cell) -> dict[int, str]:
+    """What carries the flows of a cell that means are of, by their numbers."""
+    every = {n: str(flow.get("protocol")) for n, flow in flows_of(cell)}
+    return {n: name for n, name in every.items() if name != "udp"} or every
 
 
 def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -239,7 +282,16 @@ def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
     if never.any():
         told += f"; {int(never.sum())} were not there at all, and their runs have no value"
-    return told + "."
+    before = rows[never & over & (rows["last_byte_s"] <= measure.start)]
+    if before.empty:
+        return told + "."
+    counts = before["cell"].value_counts()
+    named = [f"{c.name} {counts[c.name]}" for c in cells if c.name in counts]
+    return (
+        f"{told}. {len(before)} of these were over before the window began (by cell: "
+        f"{first(named, MOST)}): they were the quickest of their cells, and what is left is of the "
+        "slow ones. Let the window begin sooner, or give flows more to send."
+    )
 
 
 def _cut_window(
@@ -312,12 +364,34 @@ def _both_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def _inside(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Packets that had neither arrived nor been lost when their run ended."""
+    base, only = parts(metric)
+    rows = rows_of(results, cells)
+    if base != "loss" or "packets_inside" not in rows:  # of an older lab
+        return ""
+    rows = rows if only is None else rows[rows["flow"] == only]
+    names = ["packets_inside", "packets_sent"]
+    sums = rows[names].astype(float).groupby(rows["cell"]).sum()
+    shares = (sums["packets_inside"] / sums["packets_sent"].where(lambda x: x > 0)).dropna()
+    if not len(shares) or shares.max() <= INSIDE:
+        return ""
+    return (
+        "Packets that waited or were on their way when their run ended count neither as sent nor "
+        f"as lost: they were {shares.min():.1%} to {shares.max():.1%} of those sent, by cell. A "
+        "queue that still fills then has not begun to lose: longer runs (`stop.time`) would tell."
+    )
+
+
 SAID = (
     _beside,
+    _same,
     _apart,
     _sum,
+    idle,
     _absent,
     failing,
+    brief,
     _short,
     _small,
     outlasting,
@@ -337,5 +411,6 @@ SAID = (
     tried,
     uncounted,
     _both_ways,
+    _inside,
 )
 """What there is to say, each of a metric in some cells."""

@@ -4,7 +4,7 @@ least is known, and runs that failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 from wifu import asked, faults
 from wifu.asked import ASKING
 from wifu.cells import Cell
-from wifu.metrics import carriers, download_delays, parts
+from wifu.metrics import carriers, column, download_delays, parts
 from wifu.rows import Results
 
 OF_FINISHED = ("delay", "delay_median")
@@ -188,10 +188,19 @@ def bounded(results: Results, cell: Cell, metric: str) -> pd.Series[float]:
     sample = results.sample(metric, cell.labels)
     own = sample.droplevel("cell") if len(sample) else sample
     known = {int(run): float(value) for run, value in own.items()}
-    if of_finished(metric):
-        found = sorted(runs(results, cell, metric))
-        known |= {run: at_least(results, cell, run, metric) for run in found}
+    known |= bounds(results, cell, metric)
     return pd.Series(known, dtype=float)
+
+
+def bounds(
+    results: Results, cell: Cell, metric: str, among: Collection[int] | None = None
+) -> dict[int, float]:
+    """The least that a metric can be in those runs of a cell, or `among` them, of which transfers
+    were cut off or failed, by run.
+    """
+    found = sorted(runs(results, cell, metric)) if of_finished(metric) else []
+    wanted = [run for run in found if among is None or run in among]
+    return {run: at_least(results, cell, run, metric) for run in wanted}
 
 
 def at_least(results: Results, cell: Cell, run: int, metric: str) -> float:
@@ -199,21 +208,64 @@ def at_least(results: Results, cell: Cell, run: int, metric: str) -> float:
     come to an end when the run did. Those that failed count until then, too, and requests that did
     until their connection had failed: nothing of them is ever complete.
     """
-    outcome, (base, only) = results.outcome(cell, run), parts(metric)
-    listed, end = outcome["flows"], float(outcome["sim_seconds"])
+    return _statistic(metric, *_times(results.outcome(cell, run), cell.scenario, metric))
+
+
+def _times(
+    outcome: Mapping[str, Any], scenario: Mapping[str, Any], metric: str
+) -> tuple[list[float], list[float]]:
+    """How long the transfers of a run took, in seconds, and those that were cut off or failed until
+    it ended.
+    """
+    only, listed, specs = parts(metric)[1], outcome["flows"], scenario.get("flow") or []
     own = [listed[n] for n in carriers(listed)]
     own = own if only is None else [flow for flow in listed if flow["id"] == only]
-    specs, took = cell.scenario.get("flow") or [], []
+    took: list[float] = []
+    cut: list[float] = []
     for flow in own:
         took += download_delays(flow)
-        took += [float(each["failed_s"]) for each in flow.get("requests_failed") or []]
-        spec = specs[int(flow["id"]) - 1]
-        if (spec.get("app") in ENDING or _talk(spec)) and not flow.get("finished"):
-            took.append(max(0.0, end - float(flow.get("start_s") or 0.0)))
-        elif (late := asked.late(outcome, flow, cell.scenario)) is not None:
-            took.append(late)
-    statistic = np.median if base == "delay_median" else np.mean
-    return float(statistic(took)) if took else 0.0
+        cut += [float(each["failed_s"]) for each in flow.get("requests_failed") or []]
+        at = int(flow["id"]) - 1
+        spec = specs[at] if at < len(specs) else {}
+        file = (spec.get("app") in ENDING or _talk(spec)) and spec.get("protocol") != "udp"
+        if file and flow.get("finished") is False:
+            cut.append(max(0.0, float(outcome["sim_seconds"]) - float(flow.get("start_s") or 0.0)))
+        elif (late := asked.late(outcome, flow, scenario)) is not None:
+            cut.append(late)
+    return took, cut
+
+
+def _statistic(metric: str, took: list[float], cut: list[float]) -> float:
+    statistic = np.median if parts(metric)[0] == "delay_median" else np.mean
+    return float(statistic(took + cut)) if took or cut else 0.0
+
+
+COUNT = "delay_cut_off"
+"""The column of `runs.parquet` that tells how many transfers of a run were cut off or failed."""
+
+
+def of_finished_alone(metric: str) -> str:
+    """The column of `runs.parquet` of a metric of finished transfers without those that were cut
+    off, such as `delay_finished_s`.
+    """
+    base, at, flow = metric.partition("@")
+    return f"{base}_finished_s{at}{flow}"
+
+
+def columns(
+    outcome: Mapping[str, Any], scenario: Mapping[str, Any], row: Mapping[str, float]
+) -> dict[str, float]:
+    """What `runs.parquet` has in place of metrics of finished transfers in the `row` of a run, and
+    beside them: where some were cut off or failed, the least that they can be, since of those that
+    came to an end means are the lower the fewer a transport finishes.
+    """
+    made: dict[str, float] = {}
+    for metric in filter(of_finished, row):
+        took, cut = _times(outcome, scenario, metric)
+        made[of_finished_alone(metric)] = row[metric]
+        if cut:
+            made[column(metric)] = _statistic(metric, took, cut)
+    return made | {COUNT: len(_times(outcome, scenario, "delay")[1])}
 
 
 def absent(results: Results, cells: Sequence[Cell], metric: str) -> str:

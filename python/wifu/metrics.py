@@ -524,6 +524,8 @@ def flow_row(
         for share in ("p50_s", "p95_s", "p99_s"):
             whole[f"{kind}_{share}"] = (flow.get(kind) or {}).get(share)
         whole[f"{kind}_samples"] = (flow.get(kind) or {}).get("samples")
+    packets = flow.get("packets") or {}
+    whole |= {f"packets_{what}": packets.get(what) for what in ("sent", "inside")}
     whole["loaded_samples"] = (flow.get("under_load") or {}).get("samples")
     whole["loaded_lost"] = lost(outcome, flow)
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")

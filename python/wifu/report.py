@@ -264,7 +264,9 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
     finite = [i.estimate for i in estimates.values() if math.isfinite(i.estimate)]
     most = max(finite, default=0.0) or 1.0
     counts = {i.n for i in estimates.values()}
-    common = len(counts) == 1
+    # What stands above all tables is how many runs there were, not how many have a value.
+    ran = set(results.ok["cell"].value_counts())
+    common = len(counts) == 1 and ran in (counts, {1})
     words = Words(results, {}, plain=True)
     head = "".join(f"<th>{E(words.axis(k))}</th>" for k in others)
     head += "".join(

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from wifu import cutoff
 from wifu import plan as plans
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
@@ -227,15 +228,14 @@ class Store:
                 flows.append(head)
                 continue
             outcome = record.outcome
+            row = run_row(outcome, plan.measure, more=plan.metrics)
             runs[-1] |= {
                 "sim_seconds": outcome.get("sim_seconds"),
                 "trace_hash": outcome.get("trace_hash"),
                 **({"world": world} if (world := outcome.get("world")) else {}),
                 **({"stamp": stamp} if (stamp := verdict(outcome)) else {}),
-                **{
-                    column(k): v
-                    for k, v in run_row(outcome, plan.measure, more=plan.metrics).items()
-                },
+                **{column(k): v for k, v in row.items()},
+                **cutoff.columns(outcome, cell.scenario, row),
             }
             own = (flow_row(outcome, f, plan.measure, cell.scenario) for f in outcome["flows"])
             flows += [{**head, **row} for row in own]

@@ -18,6 +18,7 @@ from wifu.cutoff import OF_FINISHED
 from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
 from wifu.probes import SELECTED, few, selected
 from wifu.rows import Results, carriers, rows_of
+from wifu.stamps import first
 
 SHARES = ("jain", "unfairness", "utility", "lowest", "weakest", "sum_rates")
 """Metrics that take the flows' goodputs for parts of what they share."""
@@ -42,6 +43,15 @@ SAMPLED = 3.0
 
 NUMBERED = ("jain", "unfairness", "utility", "weakest")
 """Metrics that depend on how many flows share."""
+
+IDLE = 0.05
+"""For more than such a share of the time of all there is no flow, and totals are not compared."""
+
+SEGMENTS = 100
+"""Of fewer segments the first one is 1 % of what a receiver's rate is of, and takes no time."""
+
+MOST = 10
+"""Cells that are named."""
 
 INSTANT = 1e-6
 """Times that are so much apart at the most, in seconds, are the same."""
@@ -74,6 +84,81 @@ def strangers(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     by = together(results, cells, metric)
     hardly = (by["shared"] < by["longest"] / 2).groupby("cell").mean()
     return bool((hardly > MOSTLY).any())
+
+
+def unoccupied(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """The share of the time of all flows, from the first start to the last byte, at which none of
+    them was there, by cell and run: of a total that counts it.
+    """
+    mode = results.plan.measure.mode
+    shares: dict[tuple[str, int], float] = {}
+    if parts(metric)[0] == "aggregate" and mode in ("transfer", "receiver"):
+        rows = carriers(rows_of(results, cells), metric)
+        begin = rows["start_s"].fillna(0.0)
+        begin = rows["first_byte_s"].fillna(begin) if mode == "receiver" else begin
+        end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
+        spans = rows.assign(begin=begin, end=end.fillna(rows["sim_seconds"]))
+        for (cell, run), own in spans[spans["end"] > spans["begin"]].groupby(["cell", "run"]):
+            own = own.sort_values("begin")
+            before = own["end"].cummax().shift().fillna(own["begin"])
+            idle = (own["begin"] - before).clip(lower=0.0).sum()
+            shares[str(cell), int(run)] = idle / (own["end"].max() - own["begin"].min())
+    index = pd.MultiIndex.from_tuples(list(shares), names=["cell", "run"]) if shares else None
+    return pd.Series(list(shares.values()), index=index, dtype=float)
+
+
+def _mostly_idle(shares: pd.Series[float]) -> bool:
+    return bool(len(shares) and shares.groupby("cell").mean().max() > IDLE)
+
+
+def idle(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Time at which nobody sends, in a total by all of the time."""
+    shares = unoccupied(results, cells, metric)
+    if not _mostly_idle(shares):
+        return ""
+    means = shares.groupby("cell").mean()
+    return (
+        f"In {int((shares > IDLE).sum())} of {len(shares)} runs there was no flow at all for more "
+        f"than {IDLE:.0%} of the time from the first start to the last byte ({means.min():.0%} to "
+        f"{means.max():.0%} by cell), which the total counts: it is by when the scenario has flows "
+        "begin, not only by how fast they are. There is neither colour nor bold; `goodput` is of "
+        "each flow's own time."
+    )
+
+
+def _idle(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    return _mostly_idle(unoccupied(results, cells, metric))
+
+
+def _brief(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """How many segments a flow of each cell delivered on the mean, of those cells in which they
+    were few, of rates at the receiver.
+    """
+    none = pd.Series(dtype=float)
+    if parts(metric)[0] not in RATES or results.plan.measure.mode != "receiver":
+        return none
+    rows = carriers(rows_of(results, cells), metric)
+    names = ("data_segments", "retransmissions")
+    if not all(name in rows for name in names):  # of an older lab
+        return none
+    sent, again = (rows[name].astype(float) for name in names)
+    means = (sent - again.fillna(0.0))[rows["bytes"] > 0].groupby(rows["cell"]).mean().dropna()
+    return means[means < SEGMENTS]
+
+
+def brief(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Rates at the receiver that are above what was carried, as the first segment takes no time."""
+    if not len(found := _brief(results, cells, metric)):
+        return ""
+    few = found.min()
+    above = f"by 1/{few - 1:.3g} of it" if few > 2 else "by as much again or more"
+    named = first([f"{cell} {count:.3g}" for cell, count in found.items()], MOST)
+    return (
+        "At the receiver the bytes of the first segment count, and the time that it took does not: "
+        f"flows had fewer than {SEGMENTS} segments in some cells ({named}), so that their rate is "
+        f"above that of the others, at the most {above}, and may be above what the link carries. "
+        'There is neither colour nor bold; `measure = "transfer"`, or larger files, tell more.'
+    )
 
 
 def passing(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -402,6 +487,8 @@ REASONS = (
     Reason("the loads delivered more than 10 % apart", _loaded),
     Reason("of too few values for such a percentile", few),
     Reason("flows were hardly there together", strangers),
+    Reason("times at which there was no flow are counted", _idle),
+    Reason("rates of few segments, the first of which takes no time", brief),
     Reason("one flow alone has no share", _single),
     Reason("unlike numbers of flows", _counted_flows),
     Reason("means of different flows", mixed),

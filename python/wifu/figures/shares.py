@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from wifu.figures.compare import (
     by_of,
     capital,
     chosen,
-    counts,
+    counted,
     levels,
     looks,
     of_runs,
@@ -65,8 +65,8 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
                 own, table = shown[cell.name]
                 at_flows = [float(numbers.index(flow)) for flow in own]
                 places = [at + place for place in (*at_flows, float(count))]
-                least = _least(results, cell, metric, None if ranked else own, len(table.T))
-                _bars(axis, table, (metric, least), (places, 0.8 / len(every), bare), looking[n])
+                bounds = _least(results, cell, spec, None if ranked else own, len(table.T))
+                _bars(axis, table, (metric, bounds), (places, 0.8 / len(every), bare), looking[n])
         for place in bare:
             _on(axis, place, 0.0, "n/a")
         axis.set_xlim(-0.55, count + 0.55)
@@ -91,13 +91,14 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     style.legend(figure, [p for p, _ in named], [name for _, name in named])
     caption = f"{capital(what)} of each flow, and "
     together = f"of all together (aggregate: {TOGETHER[results.plan.measure.mode]}); "
-    caption += together if metric == "goodput" else "their mean; "
+    caption += together if metric == "goodput" else "the mean of all files; "
     if ranked:
         caption += f"in each run flows are in order, {RANKS[metric].removeprefix('flows, ')}; "
     if "run" in spec:
         caption += f"run {spec['run']} alone."
     else:
-        caption += f"{of_runs(results, cells)}; {counts(results, cells)}."
+        sizes = [int(np.isfinite(shown[c.name][1][:, -1]).sum()) for c in cells if shown[c.name][0]]
+        caption += f"{of_runs(results, cells)}; {counted(results, cells, sizes)}."
     caption += _without([table for _, table in shown.values()], metric)
     caption += _beside(results, cells, metric == "goodput" and not ranked)
     told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
@@ -133,10 +134,14 @@ def _table(
         together = results.sample("aggregate", cell.labels).droplevel("cell")
         whole = together.reindex(pivot.index).to_numpy(float)
     else:
-        known = np.isfinite(own)
-        whole = np.where(known, own, 0.0).sum(axis=1) / np.where(
-            known.any(axis=1), known.sum(axis=1), np.nan
-        )
+        for place, flow in enumerate(
+            n for n, there in zip(numbers, carrying, strict=True) if there
+        ):
+            found = cutoff.bounds(results, cell, f"{metric}@{flow}", pivot.index)
+            own[:, place] = [
+                found.get(r, v) for r, v in zip(pivot.index, own[:, place], strict=True)
+            ]
+        whole = cutoff.bounded(results, cell, metric).reindex(pivot.index).to_numpy(float)
     if ranked or metric != "goodput":  # datagrams are in no order of transfers, and have no file
         table, numbers = own, [n for n, there in zip(numbers, carrying, strict=True) if there]
     if ranked:
@@ -227,15 +232,21 @@ def _bare(tables: Sequence[tuple[list[int], stats.Floats]], numbers: Sequence[in
 
 
 def _least(
-    results: Results, cell: Cell, metric: str, flows: Sequence[int] | None, count: int
+    results: Results, cell: Cell, spec: Mapping[str, Any], flows: Sequence[int] | None, count: int
 ) -> list[bool]:
     """Whether the bars of a cell are but the least that they can be, as transfers were cut off:
     those of these flows and the one behind them; without flows (by rank) all of them are.
     """
-    whole = cutoff.least(results, cell, metric)
+    metric, only = str(spec.get("metric", "goodput")), spec.get("run")
+
+    def bound(name: str) -> bool:
+        found = cutoff.runs(results, cell, name) if cutoff.of_finished(name) else set()
+        return bool(found) if only is None else only in found
+
+    whole = bound(metric)
     if flows is None or not whole:
         return [whole] * count
-    return [*(cutoff.least(results, cell, f"{metric}@{flow}") for flow in flows), whole]
+    return [*(bound(f"{metric}@{flow}") for flow in flows), whole]
 
 
 def _names(
