@@ -349,7 +349,7 @@ def test_only_what_has_an_order_is_joined(two: wifu.Results) -> None:
     ],
 )
 def test_levels_with_units_stand_where_their_values_are(labels: Any, at: Any) -> None:
-    from wifu.figures.compare import placed
+    from wifu.figures.along import placed
 
     where, known = placed(labels)
     assert known == (at is not None)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +16,8 @@ from wifu import cautions, cutoff, stats
 from wifu.api import Results
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, PlanError
-from wifu.figures import page, style
+from wifu.figures import along, page, style
+from wifu.figures.along import centred, placed
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
 
@@ -63,6 +62,18 @@ def first(
     if len(found) <= most:
         return found, ""
     return found[:most], f" The first {most} of {len(found)} {what}; choose with `where`."
+
+
+def same_levels(parts: Sequence[tuple[str, list[Cell]]], x: str | None) -> bool:
+    """Whether all panels of a figure have the same levels of an axis. Only then they may share its
+    scale: what is written along it is that of all of them.
+    """
+    return all(levels(members, x) == levels(parts[0][1], x) for _, members in parts)
+
+
+def most_levels(parts: Sequence[tuple[str, list[Cell]]], x: str | None) -> int:
+    """How many levels of an axis the panel with most of them has."""
+    return max(len(levels(members, x)) for _, members in parts)
 
 
 MOST = 12
@@ -194,6 +205,17 @@ class Task:
     by: str | None
     every: Sequence[Label]
     lines: bool
+    values: Mapping[Label, float]
+    """Where levels of `x` stand along a scale of numbers; none where they are no numbers."""
+    most: int
+    """So many levels of `x` has the panel with most of them."""
+
+    def placed(self, cells: Sequence[Cell]) -> dict[Label, float]:
+        """Where the levels of these cells stand in their panel: at their values, the same in all
+        panels, or side by side.
+        """
+        own = levels(cells, self.x)
+        return {p: self.values[p] if self.values else float(n) for n, p in enumerate(own)}
 
     @property
     def looks(self) -> list[int]:
@@ -228,8 +250,11 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
     by = by_of(results, spec, x)
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [x, by])
-    task = Task(results, words, name, x, by, levels(cells, by), lines)
-    figure, axes = page.panels(len(parts))
+    where, numeric = placed(levels(cells, x))
+    values = where if lines and numeric else {}
+    most = most_levels(parts, x)
+    task = Task(results, words, name, x, by, levels(cells, by), lines, values, most)
+    figure, axes = page.panels(len(parts), share_x=same_levels(parts, x))
     handles: dict[str, Any] = {}
     ends: list[list[End]] = []
     marks: list[list[tuple[float, float]]] = []
@@ -239,6 +264,7 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         style.entitle(axis, title)
         axis.set_xlabel(words.axis(x) if x else "")
         style.grid(axis)
+    _along(task, axes, parts)
     found = [results.interval(name, c) for c in cells]
     log = spec.get("scale") == "log" and any(i.estimate > 0 for i in found)
     if log:
@@ -268,6 +294,20 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         title,
         f"{capital(words.scale(name))}; {told}.{cut_off(results, cells, name)}{rest}",
     )
+
+
+def _along(task: Task, axes: Sequence[Axes], parts: Sequence[tuple[str, list[Cell]]]) -> None:
+    """The levels of each panel along its scale; scales of numbers have one range."""
+    if task.values and not same_levels(parts, task.x):
+        ends = sorted(task.values.values())
+        room = 0.05 * (ends[-1] - ends[0]) - along.aside(ends, 0, len(task.every))
+        for axis in axes:
+            axis.set_xlim(ends[0] - room, ends[-1] + room)
+    for axis, (_, members) in zip(axes, parts, strict=True):
+        where = task.placed(members)
+        ticks = sorted(where, key=lambda p: where[p])
+        names = [task.words.level(task.x, p) for p in ticks]
+        style.places(axis, [where[p] for p in ticks], names, bool(task.values))
 
 
 def _log_scale(axis: Axes) -> None:
@@ -329,7 +369,7 @@ def _published(
     range that it gives, [low, high], both ends are marked, and a line joins them.
     """
     places = levels(cells, task.x)
-    where, _ = placed(places)
+    where = task.placed(cells)
     points: list[tuple[float, float]] = []
     for n, label in enumerate(task.every):
         before = len(points)
@@ -384,7 +424,7 @@ def _have_room(task: Task, axis: Axes, cells: Sequence[Cell], width: float) -> b
     texts = [style.number(task.results.interval(task.metric, c).estimate / scale) for c in cells]
     least = any(map(task.least, cells))
     longest = max(map(len, texts), default=0) + (2.6 if least else 0.6)
-    bar = width * inches / max(1, len(levels(cells, task.x)))
+    bar = width * inches / max(1, task.most)
     return bar * 72 >= longest * 0.64 * style.small()
 
 
@@ -413,8 +453,7 @@ def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any
                 on_bar(axis, at, i, scale, text)
     if told:
         axis.margins(y=0.12)
-    axis.set_xlim(-0.5 - 0.03 * len(places), len(places) - 0.5 + 0.03 * len(places))
-    style.places(axis, range(len(places)), [task.words.level(task.x, p) for p in places])
+    axis.set_xlim(centred(len(places), task.most, 0.03 * task.most))
     axis.tick_params(axis="x", length=0)
     return []
 
@@ -449,8 +488,8 @@ def whiskers(
 
 def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any]) -> list[End]:
     scale = metric_of(task.metric).scale
-    places = levels(cells, task.x)
-    where, numeric = placed(places)
+    where, numeric = task.placed(cells), bool(task.values)
+    beside = list((task.values or where).values())
     ends = []
     for n, (look, label) in enumerate(zip(task.looks, task.every, strict=True)):
         own = task.of(cells, label)
@@ -459,7 +498,7 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
         if task.x is not None:
             own.sort(key=lambda c: where[c.labels[task.x or ""]])
         found = [task.interval(c) for c in own]
-        aside = _aside(list(where.values()), n, len(task.every))
+        aside = along.aside(beside, n, len(task.every))
         at = [where[c.labels[task.x] if task.x else ""] + aside for c in own]
         y = np.array([i.estimate for i in found]) / scale
         low = np.array([i.low if i.known else i.estimate for i in found]) / scale
@@ -481,13 +520,10 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
                     textcoords="offset points", ha="center", fontsize=style.small(), color=colour,
                 )  # fmt: skip
         # Beside the last of the lines, so that the names stand below each other.
-        last = _aside(list(where.values()), len(task.every) - 1, len(task.every)) - aside
+        last = along.aside(beside, len(task.every) - 1, len(task.every)) - aside
         if np.isfinite(y).any():
             final = int(np.flatnonzero(np.isfinite(y))[-1])
             ends.append((at[final] + last, float(y[final]), task.name(label), colour))
-    ticks = sorted(places, key=lambda p: where[p])
-    names = [task.words.level(task.x, p) for p in ticks]
-    style.places(axis, [where[p] for p in ticks], names, numeric)
     return ends
 
 
@@ -495,60 +531,14 @@ def _missing(task: Task, cells: Sequence[Cell], label: Label) -> list[Label]:
     """Of a line in a panel of these cells: each place before which cells are missing that others
     have there, as the plan skips them.
     """
-    places = levels(cells, task.x)
-    where, numeric = placed(places)
-    if task.x is None or not numeric:
+    if task.x is None or not task.values:
         return []
     own = {c.labels[task.x] for c in task.of(cells, label)}
-    ordered = sorted(places, key=lambda p: where[p])
+    where = task.placed(cells)
+    ordered = sorted(where, key=lambda p: where[p])
     found, before = [], [False]
     for place in ordered:
         if place in own and not before[-1] and any(before):
             found.append(place)
         before.append(place in own)
     return found
-
-
-def _aside(places: Sequence[float], n: int, count: int) -> float:
-    """How far the nth of so many lines is moved, so that whiskers do not hide each other: a
-    hundredth of the scale, or as little as places that lie close together leave.
-    """
-    if len(places) < 2:
-        return 0.0 if count < 2 else (n - (count - 1) / 2) * 0.2 / count
-    ordered = sorted(places)
-    least = min(two - one for one, two in pairwise(ordered))
-    step = min(0.012 * (ordered[-1] - ordered[0]), 0.6 * least / count)
-    return (n - (count - 1) / 2) * step
-
-
-SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
-PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
-
-
-def placed(places: Sequence[Label]) -> tuple[dict[Label, float], bool]:
-    """Where levels stand along a scale, and whether they are more and less of something there, so
-    that what lies between them is too: numbers, and numbers with units that one can be told from
-    the other by. Others stand beside each other in the plan's order, and are not joined.
-    """
-    if all(isinstance(p, int | float) for p in places):
-        return {p: float(p) for p in places}, True
-    found = [re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*(\D*)", str(p)) for p in places]
-    split = [(float(m[1]), m[2]) for m in found if m]
-    factors = _factors({unit for _, unit in split})
-    if len(split) < len(places) or not factors:
-        return {p: float(i) for i, p in enumerate(places)}, False
-    known = [number * factors[unit] for number, unit in split]
-    return dict(zip(places, known, strict=True)), True
-
-
-def _factors(units: set[str]) -> dict[str, float]:
-    """What each of these units is of the same one; nothing if that cannot be told."""
-    if len(units) < 2:
-        return dict.fromkeys(units, 1.0)
-    if units <= set(SECONDS):
-        return {unit: SECONDS[unit] for unit in units}
-    rests = {unit[1:] if unit[:1] in PREFIXES else unit for unit in units}
-    if len(rests) > 1:
-        return {}
-    (rest,) = rests
-    return {unit: PREFIXES[unit.removesuffix(rest)] for unit in units}

@@ -18,6 +18,7 @@ from wifu.cells import Cell, Label
 from wifu.compared import IDENTICAL, Told
 from wifu.errors import LabError
 from wifu.figures import page, style
+from wifu.figures.along import centred
 from wifu.figures.compare import (
     Made,
     capital,
@@ -26,6 +27,8 @@ from wifu.figures.compare import (
     left_out,
     levels,
     looks,
+    most_levels,
+    same_levels,
     split,
     stopped,
 )  # fmt: skip
@@ -50,6 +53,8 @@ class Task:
     """The baseline in few words, as a scale has little room; caption and legend have them all."""
     every: Sequence[Label]
     told: Mapping[str, Told]
+    most: int
+    """So many levels of `x` has the panel with most of them."""
     differences: bool
     """Whether all are differences, as what may be negative has no ratio."""
 
@@ -91,8 +96,9 @@ def ratio(results: Results, spec: dict[str, Any]) -> Made:
     every = [""] if x == pair else levels(cells, pair)
     base = frame["baseline"].iloc[0]
     called = _called(Words(results, spec, mixed=False), pair, base, results)
-    task = Task(results, words, name, x, pair, base, called, every, told, differences)
-    figure, axes = page.panels(len(parts))
+    most = most_levels(parts, x)
+    task = Task(results, words, name, x, pair, base, called, every, told, most, differences)
+    figure, axes = page.panels(len(parts), share_x=same_levels(parts, x))
     own = looks(results, None if x == pair else pair, every)
     limits = _limits(task)
     for axis, (title, members) in zip(axes, parts, strict=True):
@@ -169,7 +175,7 @@ def _scale(task: Task, axis: Axes, limits: tuple[float, float]) -> None:
 def _draw(task: Task, axis: Axes, cells: Sequence[Cell], own: Sequence[int]) -> None:
     places = levels(cells, task.x)
     count = len(task.every)
-    axis.set_xlim(-0.5, len(places) - 0.5)
+    axis.set_xlim(centred(len(places), task.most))
     for n, (look, label) in enumerate(zip(own, task.every, strict=True)):
         for cell in cells:
             if task.x == task.pair or cell.labels[task.pair] == label:

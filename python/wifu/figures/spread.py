@@ -19,6 +19,7 @@ from wifu.cautions import carriers
 from wifu.cells import Cell, Label
 from wifu.errors import LabError
 from wifu.figures import page, style
+from wifu.figures.along import centred
 from wifu.figures.compare import (
     Made,
     by_of,
@@ -29,7 +30,9 @@ from wifu.figures.compare import (
     cut_off,
     levels,
     looks,
+    most_levels,
     of_runs,
+    same_levels,
     split,
 )
 from wifu.figures.words import Words, with_unit
@@ -276,7 +279,7 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     by = by_of(results, spec, x)
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [x, by])
-    figure, axes = page.panels(len(parts))
+    figure, axes = page.panels(len(parts), share_x=same_levels(parts, x))
     every = levels(cells, by)
     handles: dict[str, Any] = {}
     rng = np.random.default_rng(1)
@@ -296,7 +299,7 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
                 if y.size:
                     noise = rng.uniform(-0.4, 0.4, y.size) * wide
                     lowest = min(lowest, _dots(axis, at, noise, y, look, wide))
-        axis.set_xlim(-0.6, len(places) - 0.4)
+        axis.set_xlim(centred(len(places), most_levels(parts, x), 0.1))
         style.places(axis, range(len(places)), [words.level(x, p) for p in places])
         style.entitle(axis, title)
         axis.set_xlabel(words.axis(x))

@@ -20,8 +20,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, MaxNLocator, NullFormatter
 
+from wifu.errors import LabError
 from wifu.figures import page
 
 INK, MUTED, FAINT = "#20242a", "#6b7280", "#d8dce2"
@@ -374,6 +375,7 @@ def places(axis: Axes, at: Sequence[float], names: Sequence[str], numbers: bool 
     """Names along the horizontal scale, whose limits are set. Those that would run into each other
     are tilted; of `numbers`, whose places say as much, some are left out.
     """
+    _insist_on_its_own(axis, at, names)
     low, high = axis.get_xlim()
     inches = axis.get_position().width * float(page.root(axis).get_figwidth())
     # A size may be a name, as in somebody else's style.
@@ -387,6 +389,23 @@ def places(axis: Axes, at: Sequence[float], names: Sequence[str], numbers: bool 
     axis.set_xticks(
         list(at), list(names), rotation=35 if tilted else 0, ha="right" if tilted else "center"
     )
+
+
+def _insist_on_its_own(axis: Axes, at: Sequence[float], names: Sequence[str]) -> None:
+    """LabError if axes that share this scale have other names: those of all would be the last."""
+    before = axis.xaxis.get_major_locator()
+    if len(axis.get_shared_x_axes().get_siblings(axis)) < 2 or not isinstance(before, FixedLocator):
+        return
+    formatter = axis.xaxis.get_major_formatter()
+    there = {float(v): formatter(v, n).strip() for n, v in enumerate(axis.get_xticks())}
+    wanted = dict(zip(map(float, at), names, strict=True))
+    if there and (
+        there.keys() != wanted.keys() or any(there[v] not in ("", wanted[v]) for v in there)
+    ):
+        raise LabError(
+            "panels of this figure have other levels than each other: give axes that do not share "
+            "their x (sharex=False)"
+        )
 
 
 def _thinned(at: Sequence[float], names: Sequence[str], letters: float) -> list[str]:

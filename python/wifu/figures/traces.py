@@ -30,6 +30,18 @@ class Drawn(NamedTuple):
     steps: bool
 
 
+class There(NamedTuple):
+    """When the flows of a run were there."""
+
+    begin: Mapping[int, float]
+    last: Mapping[int, float]
+    """Until when those last that do not come to an end: until the run does, whatever they get."""
+    nothing: frozenset[int]
+    """Those of which nothing arrived, though they were to begin before the end."""
+    apart: frozenset[int]
+    """Those of them that never connected."""
+
+
 class Segments(NamedTuple):
     """What a sender did: when it sent what, and what was acknowledged or delivered by then."""
 
@@ -83,7 +95,8 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     for what in (s for s in show if s not in SHOWN):
         if not any(n.endswith(f".{what}") for _, series in found for n in series):
             raise LabError(f"no flow has a series {what}: name it in [series] record of the plan")
-    lasts = [_last(results, cell, run) for cell, _ in found]
+    there = [_there(results, cell, run) for cell, _ in found]
+    lasts = [flows.last for flows in there]
     start, end = _range([series for _, series in found], show, *_span(spec), lasts)
     _insist(start, _range([series for _, series in found], show, None, None, lasts)[1])
     window = values.seconds(spec["window"]) if "window" in spec else _window(end - start)
@@ -91,17 +104,18 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     words = Words(results, spec)
     names = words.titles(cells)
     lines: dict[str, Any] = {}
-    for (cell, series), column, last in zip(found, columns, lasts, strict=True):
-        there = (_first(results, cell, run), last)
-        _flows(column, series, (show, window), (start, end), there, lines)
+    for (cell, series), column, flows in zip(found, columns, there, strict=True):
+        _flows(column, series, (show, window), (start, end), flows, lines)
         style.entitle(column[0], names[cell.name])
         column[-1].set_xlabel("time, s")
         column[0].set_xlim(start, end)
     for row, what in enumerate(show):
         style.label_rows([axes[row] for axes in columns], _scale(words, what, window))
         axes = [column[row] for column in columns]
-        for axis in axes if what in SHOWN else []:
-            axis.set_ylim(bottom=0)
+        if what in SHOWN:
+            for axis in axes:
+                axis.set_ylim(bottom=0)
+            style.from_zero(axes)
         page.align(axes, "y")
     style.legend(figure, list(lines.values()), list(lines))
     caption = f"Run {run}."
@@ -110,20 +124,41 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
         caption += f"in a sliding window of {_milliseconds(window)} before each instant."
     caption += " Congestion window of the sender." if "cwnd" in show else ""
     caption += " Smoothed round-trip time at the sender." if "srtt" in show else ""
+    titles = [names[cell.name] for cell, _ in found]
+    caption += _apart(list(zip(titles, there, strict=True)))
     return figure, "Over time", caption + left + rest
 
 
-def _last(results: Results, cell: Cell, run: int) -> Mapping[int, float]:
-    """Until when flows last that do not come to an end: until the run does, whatever they get."""
+def _there(results: Results, cell: Cell, run: int) -> There:
     outcome = results.outcome(cell, run)
-    whole = float(outcome["sim_seconds"])
-    return {int(f["id"]): whole for f in outcome["flows"] if not f.get("finished")}
+    whole, flows = float(outcome["sim_seconds"]), {int(f["id"]): f for f in outcome["flows"]}
+    begin = {n: float(f.get("start_s") or 0.0) for n, f in flows.items()}
+    nothing = [n for n, f in flows.items() if f.get("bytes") == 0 and begin[n] < whole]
+    # Datagrams need no connection, and not everybody tells when there was one.
+    calls = [n for n in nothing if "connected_s" in flows[n] and flows[n].get("protocol") != "udp"]
+    return There(
+        begin,
+        {n: whole for n, f in flows.items() if not f.get("finished")},
+        frozenset(nothing),
+        frozenset(n for n in calls if flows[n]["connected_s"] is None),
+    )
 
 
-def _first(results: Results, cell: Cell, run: int) -> Mapping[int, float]:
-    """When each flow began."""
-    flows = results.outcome(cell, run)["flows"]
-    return {int(f["id"]): float(f.get("start_s") or 0.0) for f in flows}
+def _apart(panels: Sequence[tuple[str, There]]) -> str:
+    """What a caption says of flows that never connected."""
+    found: dict[frozenset[int], list[str]] = {}
+    for title, flows in panels:
+        if flows.apart:
+            found.setdefault(flows.apart, []).append(title)
+    told = ""
+    for missing, titles in found.items():
+        *most, last = map(str, sorted(missing))
+        what = f"Flows {', '.join(most)} and {last}" if most else f"Flow {last}"
+        where = ", in any panel" if len(panels) > 1 else ""
+        if len(titles) < len(panels):
+            where = f" in {'; '.join(titles)}"
+        told += f" {what} never connected{where}."
+    return told
 
 
 def _scale(words: Words, what: str, window: float) -> str:
@@ -171,18 +206,17 @@ def _range(
 
 def _flows(
     column: Sequence[Axes], series: Series, shown: tuple[Sequence[str], float],
-    span: tuple[float, float], there: tuple[Mapping[int, float], Mapping[int, float]],
-    lines: dict[str, Any],
+    span: tuple[float, float], there: There, lines: dict[str, Any],
 ) -> None:  # fmt: skip
     """All flows of a cell, from when to when they were `there`; `lines` gets one of each by its
     name.
     """
-    (show, window), (begin, last) = shown, there
-    flows = sorted({int(n.split(".")[1]) for n in series if n.startswith("flow.")})
+    show, window = shown
+    named = {int(n.split(".")[1]) for n in series if n.startswith("flow.")}
+    flows = sorted(named | there.nothing)
     for axis, what in zip(column, show, strict=True):
         for n, flow in enumerate(flows):
-            until = (begin.get(flow, 0.0), last.get(flow))
-            drawn = _line(series, flow, what, window, until)
+            drawn = _line(series, flow, what, window, there)
             if drawn is None:
                 continue
             drawn = _within(drawn, span)
@@ -190,14 +224,14 @@ def _flows(
                 drawn.times, drawn.y, color=style.colour(n), linestyle=style.later_dash(n),
                 linewidth=(0.75 if len(flows) <= 3 else 0.55) * style.line(),
                 drawstyle="steps-post" if drawn.steps else "default",
+                # What is at zero is neither cut in half by the axis nor below it.
+                clip_on=False, zorder=3,
             )  # fmt: skip
             if len(flows) > 1:
                 # Shapes tell lines apart in grey, where bends are too many for dashes.
                 line.set(
                     marker=style.marker(n), markersize=5, markeredgewidth=0.5,
                     markeredgecolor="white",
-                    # What is at zero is not cut in half by the axis.
-                    clip_on=False, zorder=3,
                     markevery=style.marked(drawn.times, drawn.y, n, len(flows), span),
                 )  # fmt: skip
             lines.setdefault(f"flow {flow}", line)
@@ -237,17 +271,20 @@ def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
     return figure, columns
 
 
-def _line(
-    series: Series, flow: int, what: str, window: float, there: tuple[float, float | None]
-) -> Drawn | None:
+def _line(series: Series, flow: int, what: str, window: float, there: There) -> Drawn | None:
     """The line of a flow, if there is one, drawn to the last instant that it is there: that it gets
-    nothing any more is seen, and that its window stayed what it was. Goodput begins with the flow.
+    nothing any more is seen, and that its window stayed what it was. Goodput begins with the flow,
+    and is 0 where there is no series because nothing arrived.
     """
-    begin, last = there
-    data = series.get(f"flow.{flow}.{SHOWN.get(what, (what,))[0]}")
-    if data is None or len(data) == 0:
+    begin, last = there.begin.get(flow, 0.0), there.last.get(flow)
+    kind = SHOWN.get(what, (what,))[0]
+    data = series.get(f"flow.{flow}.{kind}")
+    if data is not None and len(data):
+        times, y = data.index.to_numpy(float), data.to_numpy(float)
+    elif kind == "delivered" and flow in there.nothing and last is not None:
+        times, y = np.array([begin]), np.zeros(1)
+    else:
         return None
-    times, y = data.index.to_numpy(float), data.to_numpy(float)
     if what == "goodput":
         # On the steps that all flows have, so that the end is one of them.
         step = window / 10

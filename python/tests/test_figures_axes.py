@@ -1,0 +1,117 @@
+"""What is written along a scale is true of each panel, whichever levels and values it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake import CHAIN, fake
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from test_figures_honest import laid_out
+
+import wifu
+from wifu import plan as plans
+from wifu.errors import LabError
+
+SKIPPED = (
+    CHAIN.replace("hops = [1, 3]", 'hops = [1, 2, 3]\nsize = ["10k", "1M"]')
+    .replace("copies = 2", 'copies = 2\napp = "file"\nbytes = "{size}"')
+    .replace(
+        "baseline =",
+        'skip = [{ size = "10k", hops = 3 }, { size = "1M", hops = 1 }]\nbaseline =',
+    )
+)
+
+
+def made(folder: Path, text: str) -> wifu.Results:
+    return wifu.campaign(plans.parse(text), folder / "r", runner=fake)
+
+
+@pytest.fixture(scope="module")
+def skipped(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
+    return made(tmp_path_factory.mktemp("skipped"), SKIPPED)
+
+
+def names(axis: Axes) -> list[str]:
+    """What stands along a panel, from left to right."""
+    return [t.get_text().strip() for t in axis.get_xticklabels()]
+
+
+def panels(figure: Figure) -> dict[str, Axes]:
+    return {axis.get_title(loc="left"): axis for axis in figure.axes}
+
+
+# Levels of panels ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines", "ratio", "fairness"])
+def test_each_panel_names_its_own_levels(skipped: wifu.Results, kind: str) -> None:
+    figure, _ = laid_out(skipped, kind=kind, x="hops")
+    own = panels(figure)
+    assert names(own["size 10k"]) == ["1", "2"]
+    assert names(own["size 1M"]) == ["2", "3"]
+    assert all(label.get_visible() for a in own.values() for label in a.get_xticklabels())
+
+
+def test_lines_over_numbers_have_one_range_in_all_panels(skipped: wifu.Results) -> None:
+    figure, _ = laid_out(skipped, kind="lines", x="hops")
+    one, two = figure.axes
+    assert one.get_xlim() == two.get_xlim()
+    drawn = [np.rint(a.get_lines()[0].get_xdata()).tolist() for a in (one, two)]
+    assert drawn == [[1, 2], [2, 3]]
+    # The first and the last level are no more cut off than those between them.
+    (low, high), space = one.get_xlim(), 0.05 * (3 - 1)
+    assert low < 1 - space and high > 3 + space
+
+
+def test_units_of_one_panel_are_those_of_all(skipped: wifu.Results) -> None:
+    figure, _ = laid_out(skipped, kind="lines", x="size")
+    # Alone, a panel with the one level "1M" would have it at 1.
+    own = {title: axis.get_xticks().tolist() for title, axis in panels(figure).items()}
+    assert own == {"hops 1": [1e4], "hops 2": [1e4, 1e6], "hops 3": [1e6]}
+    assert names(panels(figure)["hops 3"]) == ["1M"]
+
+
+@pytest.mark.parametrize("kind", ["bars", "ratio", "fairness"])
+def test_panels_of_a_level_each_are_not_called_after_the_last(tmp_path: Path, kind: str) -> None:
+    text = SKIPPED.replace('["10k", "1M"]', '["10k", "50k", "1M"]').replace(
+        'skip = [{ size = "10k", hops = 3 }, { size = "1M", hops = 1 }]',
+        'zip = [["hops", "size"]]',
+    )
+    figure, _ = laid_out(made(tmp_path, text), kind=kind, x="hops")
+    called = {title: names(axis) for title, axis in panels(figure).items()}
+    assert called == {"size 10k": ["1"], "size 50k": ["2"], "size 1M": ["3"]}
+
+
+def test_bars_are_as_wide_in_panels_of_fewer_levels(tmp_path: Path) -> None:
+    text = SKIPPED.replace(
+        'skip = [{ size = "10k", hops = 3 }, { size = "1M", hops = 1 }]',
+        'skip = [{ size = "10k", hops = [2, 3] }]',
+    )
+    figure, _ = laid_out(made(tmp_path, text), kind="bars", x="hops")
+    one, three = figure.axes
+    assert (names(one), names(three)) == (["1"], ["1", "2", "3"])
+    figure.draw_without_rendering()
+    wide = {round(p.get_window_extent().width, 3) for a in (one, three) for p in a.patches}
+    assert len(one.patches) == 2 and len(three.patches) == 6 and len(wide) == 1
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines", "ratio", "fairness"])
+def test_panels_of_the_same_levels_still_share_them(skipped: wifu.Results, kind: str) -> None:
+    one, two = laid_out(skipped, kind=kind, x="hops", where={"hops": 2})[0].axes
+    assert names(one) == names(two) == ["2"]
+    assert one.get_shared_x_axes().joined(one, two)
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines", "ratio", "fairness"])
+def test_axes_that_share_a_scale_take_no_panels_of_other_levels(
+    skipped: wifu.Results, kind: str
+) -> None:
+    whole = Figure()
+    with pytest.raises(LabError, match=r"other levels than each other: .* do not share their x"):
+        skipped.plot(kind, ax=whole.subplots(1, 2, sharex=True), x="hops")
+    drawn: Any = skipped.plot(kind, ax=Figure().subplots(1, 2), x="hops")
+    assert [names(axis) for axis in drawn] == [["1", "2"], ["2", "3"]]
