@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fake import CHAIN, fake
+from fake import CHAIN, FakeResult, fake
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from test_figures_honest import laid_out
 
 import wifu
@@ -115,3 +117,74 @@ def test_axes_that_share_a_scale_take_no_panels_of_other_levels(
         skipped.plot(kind, ax=whole.subplots(1, 2, sharex=True), x="hops")
     drawn: Any = skipped.plot(kind, ax=Figure().subplots(1, 2), x="hops")
     assert [names(axis) for axis in drawn] == [["1", "2"], ["2", "3"]]
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+
+def close(scenario: dict[str, Any]) -> FakeResult:
+    """Round-trip times that differ by less than a microsecond, and very many retransmissions."""
+    result = fake(scenario)
+    for flow in result._outcome["flows"]:
+        flow["srtt_s"] = 0.361165 + 4.3e-7 * ("newreno" in flow["protocol"]) + 1e-9 * flow["id"]
+        flow["retransmissions"] = 2_000_000
+    return result
+
+
+@pytest.fixture(scope="module")
+def near(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
+    text = CHAIN.replace("hops = [1, 3]", "hops = [1, 2, 3]")
+    return wifu.campaign(plans.parse(text), tmp_path_factory.mktemp("near") / "r", runner=close)
+
+
+def written(axis: Axes, which: str) -> list[tuple[float, Text]]:
+    """The numbers along a scale that are seen, and where they stand."""
+    scale = getattr(axis, f"{which}axis")
+    low, high = getattr(axis, f"get_{which}lim")()
+    scale.get_ticklabels()  # which brings the ticks up to date
+    pairs = [(float(tick.get_loc()), tick.label1) for tick in scale.get_major_ticks()]
+    seen = [(at, text) for at, text in pairs if text.get_visible() and text.get_text()]
+    return [(at, text) for at, text in seen if low <= at <= high]
+
+
+def true_numbers(figure: Figure) -> None:
+    """That each number along a scale is the value there: nothing is to be added or multiplied."""
+    figure.draw_without_rendering()
+    for axis in figure.axes:
+        for which, scale in (("x", axis.xaxis), ("y", axis.yaxis)):
+            assert scale.get_offset_text().get_text() == ""
+            for at, text in written(axis, which):
+                number = float(text.get_text().replace("\N{MINUS SIGN}", "-"))
+                assert number == pytest.approx(at, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("columns", [None, 1, 2])
+def test_numbers_along_a_scale_are_whole_and_keep_apart(
+    near: wifu.Results, columns: int | None
+) -> None:
+    figure, _ = laid_out(near, kind="tradeoff", columns=columns)
+    true_numbers(figure)
+    every = [[text for _, text in written(axis, "x")] for axis in figure.axes]
+    for shown in (texts for texts in every if texts):  # of panels one above the other, the lowest
+        assert len({text.get_text() for text in shown}) == len(shown) >= 2
+        assert all("361.16" in text.get_text() for text in shown)
+        for one, two in pairwise(text.get_window_extent() for text in shown):
+            assert two.x0 - one.x1 > 0.5 * one.height
+    assert any(every)
+
+
+def test_great_numbers_are_written_out(near: wifu.Results) -> None:
+    where = {"hops": 1}
+    figure, _ = laid_out(
+        near, kind="bars", metric="retransmissions", x="protocol", by="hops", where=where
+    )
+    (axis,) = figure.axes
+    figure.draw_without_rendering()
+    assert axis.yaxis.get_offset_text().get_text() == ""
+    assert "2000000" in [text.get_text() for _, text in written(axis, "y")]
+
+
+def test_numbers_are_whole_on_axes_of_ones_own(near: wifu.Results) -> None:
+    figure = Figure(figsize=(9, 4))
+    near.plot("tradeoff", ax=figure.subplots(1, 3))
+    true_numbers(figure)

@@ -113,6 +113,8 @@ def show(results: Results, spec: Mapping[str, Any], axes: Any = None) -> Any:
         flat = list(np.ravel(np.asarray(axes, dtype=object)))
         with page.use(page.Page(axes=flat)):
             made(results, spec)
+        for axis in flat:
+            style.whole(axis)
         return flat[0] if len(flat) == 1 else np.asarray(flat, dtype=object)
     columns = spec.get("columns")
     with style.context(columns), page.use(page.Page(columns, shown=True)):

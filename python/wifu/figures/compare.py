@@ -104,6 +104,12 @@ def counts(results: Results, cells: Sequence[Cell], metric: str | None = None) -
     return counted(results, cells, sizes)
 
 
+def _of_means(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """The same of means: they have runs of which only the least is known that a value can be."""
+    sizes = [stats.clean(cutoff.bounded(results, c, metric)).size for c in cells]
+    return counted(results, cells, sizes)
+
+
 def counted(
     results: Results, cells: Sequence[Cell], sizes: Sequence[int] | None = None,
     lack: str = "have no value",
@@ -282,7 +288,7 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         _above(axis, points)
     style.label_rows(axes, words.scale(name))
     _name(figure, axes, ends, handles, len(task.every))
-    told = f"{counts(results, cells, name)}; {_interval_words(results, cells, name)}"
+    told = f"{_of_means(results, cells, name)}; {_interval_words(results, cells, name)}"
     told += _cut(found, log)
     if lines and any(
         _missing(task, members, label) for _, members in parts for label in task.every

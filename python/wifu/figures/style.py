@@ -20,7 +20,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, MaxNLocator, NullFormatter
+from matplotlib.ticker import (
+    AutoLocator,
+    FixedLocator,
+    FuncFormatter,
+    Locator,
+    MaxNLocator,
+    NullFormatter,
+    ScalarFormatter,
+)
 
 from wifu.errors import LabError
 from wifu.figures import page
@@ -133,6 +141,9 @@ def face(n: int) -> dict[str, Any]:
     }
 
 
+WHOLE = (-9, 10)
+"""Powers of ten between which numbers along a scale are written out."""
+
 FONTS = ("DejaVu Sans", "Bitstream Vera Sans", "Verdana", "sans-serif")
 """Text in SVG is set by who shows it: in the first that is there; the next two are as wide."""
 
@@ -155,6 +166,9 @@ def context(columns: int | None = None) -> Iterator[None]:
                 "axes.spines.top": False,
                 "axes.spines.right": False,
                 "axes.axisbelow": True,
+                # A number that is to be added to all others, or a factor of them, is overlooked.
+                "axes.formatter.useoffset": False,
+                "axes.formatter.limits": WHOLE,
                 "text.color": INK,
                 "xtick.color": INK,
                 "ytick.color": INK,
@@ -246,6 +260,7 @@ def fold(figure: Figure) -> None:
         more = 0.4 * high
         if _laid_out(figure):
             for axis in figure.axes:
+                _keep_apart(axis)
                 _fold_names(axis, names[axis])
             if _laid_out(figure):
                 more = PANELS * high - _stacked(figure)
@@ -276,6 +291,31 @@ def _stacked(figure: Figure) -> float:
             column = round(box.x0 / 8)
             heights[column] = heights.get(column, 0.0) + box.height / figure.dpi
     return max(heights.values(), default=float("inf"))
+
+
+def whole(axis: Axes) -> None:
+    """Write numbers out along scales of axes that have not this style."""
+    for scale in (axis.xaxis, axis.yaxis):
+        formatter = scale.get_major_formatter()
+        if isinstance(formatter, ScalarFormatter):
+            formatter.set_useOffset(False)
+            formatter.set_powerlimits(WHOLE)
+
+
+def _keep_apart(axis: Axes) -> None:
+    """Take fewer numbers along the horizontal scale where they would run into each other, as those
+    of many digits do. Those that somebody chose stay.
+    """
+    if not isinstance(axis.xaxis.get_major_locator(), AutoLocator):
+        return
+    for most in (5, 4, 3, 2, 1):
+        axis.get_xticklabels()  # which brings the ticks up to date
+        low, high = sorted(axis.get_xlim())
+        texts = [t.label1 for t in axis.xaxis.get_major_ticks() if low <= t.get_loc() <= high]
+        boxes = [text.get_window_extent() for text in texts if text.get_visible()]
+        if all(two.x0 - one.x1 > 0.6 * one.height for one, two in pairwise(boxes)):
+            return
+        axis.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
 
 
 def _fold_names(axis: Axes, names: tuple[str, str, str]) -> None:
