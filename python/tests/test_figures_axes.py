@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from test_figures_honest import laid_out
 import wifu
 from wifu import plan as plans
 from wifu.errors import LabError
+from wifu.figures import style
 
 SKIPPED = (
     CHAIN.replace("hops = [1, 3]", 'hops = [1, 2, 3]\nsize = ["10k", "1M"]')
@@ -117,6 +118,44 @@ def test_axes_that_share_a_scale_take_no_panels_of_other_levels(
         skipped.plot(kind, ax=whole.subplots(1, 2, sharex=True), x="hops")
     drawn: Any = skipped.plot(kind, ax=Figure().subplots(1, 2), x="hops")
     assert [names(axis) for axis in drawn] == [["1", "2"], ["2", "3"]]
+
+
+LATE = CHAIN.replace("hops = [1, 3]", "hops = [1, 3]\nLEVELS").replace(
+    "copies = 2", 'copies = 2\nstart = "{late}"'
+)
+
+
+@pytest.mark.parametrize("columns", [None, 1])
+def test_levels_that_stand_close_are_all_named(tmp_path: Path, columns: int | None) -> None:
+    text = LATE.replace("LEVELS", 'late = ["0s", "1s", "5s", "30s"]')
+    found = made(tmp_path, text)
+    figure, _ = laid_out(found, kind="lines", x="late", columns=columns)
+    figure.draw_without_rendering()
+    for axis in (a for a in figure.axes if a.get_xticklabels()):
+        assert names(axis) == ["0s", "1s", "5s", "30s"]
+        # In two lines, in each of which they keep apart.
+        for line in (True, False):
+            own = [t for t in written_names(axis) if t.get_text().startswith("\n") == line]
+            boxes = [t.get_window_extent() for t in own]
+            assert own and not any(one.overlaps(two) for one, two in combinations(boxes, 2))
+
+
+def test_of_names_in_the_second_line_some_are_left_out_as_well() -> None:
+    near = ["0s", "1s", "2s", "90s"]
+    assert style._staggered([0, 1, 2, 90], near, 1.2) == ["0s", "\n1s", "", "90s"]
+    assert style._staggered([0, 1, 9, 90], near, 1.2) == ["0s", "\n1s", "2s", "90s"]
+
+
+def written_names(axis: Axes) -> list[Text]:
+    return [t for t in axis.get_xticklabels() if t.get_visible() and t.get_text()]
+
+
+def test_levels_as_far_apart_as_each_other_are_named_by_some(tmp_path: Path) -> None:
+    every = [round(100 + 0.1 * n, 1) for n in range(40)]
+    text = LATE.replace("LEVELS", f"late = {every}").replace("runs = 5", "runs = 1")
+    figure, _ = laid_out(made(tmp_path, text), kind="lines", x="late", where={"hops": 1})
+    shown = [t.get_text() for t in written_names(figure.axes[0])]
+    assert 3 < len(shown) < 40 and not any(name.startswith("\n") for name in shown)
 
 
 # Numbers ------------------------------------------------------------------------------------------

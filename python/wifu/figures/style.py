@@ -413,7 +413,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 def places(axis: Axes, at: Sequence[float], names: Sequence[str], numbers: bool = False) -> None:
     """Names along the horizontal scale, whose limits are set. Those that would run into each other
-    are tilted; of `numbers`, whose places say as much, some are left out.
+    are tilted; of `numbers` some stand below the others, or are left out where places say as much.
     """
     _insist_on_its_own(axis, at, names)
     low, high = axis.get_xlim()
@@ -425,7 +425,7 @@ def places(axis: Axes, at: Sequence[float], names: Sequence[str], numbers: bool 
     room = [letters * (two - one) for one, two in pairwise(at)]
     tilted = any(n > r for n, r in zip(needed, room, strict=True))
     if tilted and numbers:
-        names, tilted = _thinned(at, names, letters), False
+        names, tilted = _staggered(at, names, letters), False
     axis.set_xticks(
         list(at), list(names), rotation=35 if tilted else 0, ha="right" if tilted else "center"
     )
@@ -448,17 +448,34 @@ def _insist_on_its_own(axis: Axes, at: Sequence[float], names: Sequence[str]) ->
         )
 
 
-def _thinned(at: Sequence[float], names: Sequence[str], letters: float) -> list[str]:
-    """Without the names that have no room at their places, where there are so many `letters` to a
-    unit; the first and the last stay.
+def _staggered(at: Sequence[float], names: Sequence[str], letters: float) -> list[str]:
+    """Names of which those that have no room stand in a second line, as far as there is room; of
+    places as far apart as each other, which need no names to be read, they are left out.
     """
-    kept = [0, len(names) - 1]
+    first = _thinned(at, names, letters)
+    steps = [two - one for one, two in pairwise(at)]
+    left = [n for n, name in enumerate(first) if not name]
+    if not left or max(steps) - min(steps) < 1e-6 * (at[-1] - at[0]):
+        return first
+    second = _thinned([at[n] for n in left], [names[n] for n in left], letters, ends=False)
+    for n, name in zip(left, second, strict=True):
+        first[n] = f"\n{name}" if name else ""
+    return first
+
+
+def _thinned(
+    at: Sequence[float], names: Sequence[str], letters: float, ends: bool = True
+) -> list[str]:
+    """Without the names that have no room at their places, where there are so many `letters` to a
+    unit; the first and the last stay if the `ends` are to.
+    """
+    kept = [0, len(names) - 1] if ends else []
 
     def apart(one: int, two: int) -> bool:
         return letters * abs(at[one] - at[two]) >= (len(names[one]) + len(names[two])) / 2 + 1
 
-    for n in range(1, len(names) - 1):
-        if all(apart(n, other) for other in kept):
+    for n in range(len(names)):
+        if n not in kept and all(apart(n, other) for other in kept):
             kept.append(n)
     return [name if n in kept else "" for n, name in enumerate(names)]
 
