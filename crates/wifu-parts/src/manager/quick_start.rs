@@ -796,17 +796,23 @@ mod tests {
         assert_eq!(t.board.conn.state, State::Established);
     }
 
-    /// A client that listens alone says nothing but feedback.
-    #[test]
-    fn who_answers_by_feedback_alone_is_there() {
+    /// Who listens, numbers from `isn`, and got a SYN.
+    fn asked(isn: u32) -> Bench {
         let mut t = Bench::new(&QUICK_START, &[]).unwrap();
+        t.board.site.isn = Seq(isn);
         (t.board.site.mtu, t.board.site.overhead) = (1500, 68);
         (t.board.site.snd_buf, t.board.site.rcv_buf) = (65_535, 65_535);
-        t.board.site.isn = Seq(100);
         let _ = t.signal(Signal::Listen);
         let mut head = Head::default();
         (head.flags, head.seq) = (Flags::SYN, Seq(7));
         assert_eq!(t.segment(&head, &[]).0, Admit::Pass);
+        t
+    }
+
+    /// A client that listens alone says nothing but feedback.
+    #[test]
+    fn who_answers_by_feedback_alone_is_there() {
+        let mut t = asked(100);
         let _ = t.signal(Signal::Wrote);
         assert!(said(&mut t, Kind::Probe).is_some());
         assert_eq!(feedback(&mut t, 2, true, Flags(0)), Admit::Pass);
@@ -818,14 +824,8 @@ mod tests {
     /// The answer goes on being said to who did not confirm it.
     #[test]
     fn what_does_not_bear_the_number_of_the_answer_confirms_nothing() {
-        let mut t = Bench::new(&QUICK_START, &[]).unwrap();
-        t.board.site.isn = Seq(100);
-        (t.board.site.mtu, t.board.site.overhead) = (1500, 68);
-        (t.board.site.snd_buf, t.board.site.rcv_buf) = (65_535, 65_535);
-        let _ = t.signal(Signal::Listen);
+        let mut t = asked(100);
         let mut head = Head::default();
-        (head.flags, head.seq) = (Flags::SYN, Seq(7));
-        assert_eq!(t.segment(&head, &[]).0, Admit::Pass);
         assert_eq!(
             said(&mut t, Kind::Control).expect("the answer").seq,
             Seq(100)
@@ -848,13 +848,8 @@ mod tests {
     //= spec#8.5
     #[test]
     fn the_end_is_acknowledged_ten_times_and_then_when_it_is_asked_for() {
-        let mut t = Bench::new(&QUICK_START, &[]).unwrap();
-        (t.board.site.mtu, t.board.site.overhead) = (1500, 68);
-        (t.board.site.snd_buf, t.board.site.rcv_buf) = (65_535, 65_535);
-        let _ = t.signal(Signal::Listen);
+        let mut t = asked(0);
         let mut head = Head::default();
-        (head.flags, head.seq) = (Flags::SYN, Seq(7));
-        assert_eq!(t.segment(&head, &[]).0, Admit::Pass);
         assert!(said(&mut t, Kind::Control).is_some() && !t.board.conn.running);
         let arrived = |fin| {
             Signal::Arrived(wifu_engine::signal::Arrived {
