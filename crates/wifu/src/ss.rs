@@ -44,6 +44,9 @@ pub struct Args {
     /// Only listening sockets
     #[arg(short, long)]
     listening: bool,
+    /// Listening sockets as well
+    #[arg(short, long)]
+    all: bool,
     /// Hands know these from `ss`: here they are always on
     #[arg(short, long = "tcp", hide = true)]
     tcp: bool,
@@ -51,8 +54,6 @@ pub struct Args {
     info: bool,
     #[arg(short, long = "numeric", hide = true)]
     numeric: bool,
-    #[arg(short, long = "all", hide = true)]
-    all: bool,
 }
 
 /// Print the connections.
@@ -74,7 +75,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let all: Value = serde_json::from_str(&text).context("the daemon's answer is no JSON")?;
-    print!("{}", table(&all, args.listening));
+    print!("{}", table(&all, args.listening, args.all));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -150,15 +151,17 @@ fn number(v: &Value, key: &str) -> f64 {
     v[key].as_f64().unwrap_or(0.0)
 }
 
-fn table(all: &Value, listening: bool) -> String {
-    let connections = all.as_array().or_else(|| all["connections"].as_array());
+/// Listening sockets alone, or as well, or neither, as `ss` has them.
+fn table(told: &Value, listening: bool, all: bool) -> String {
+    let connections = told.as_array().or_else(|| told["connections"].as_array());
     let mut t = format!(
         "{:<11} {:>7} {:>7} {:>24} {:>24}  {}\n",
         "State", "Recv-Q", "Send-Q", "Local Address:Port", "Peer Address:Port", "Protocol"
     );
     for c in connections.into_iter().flatten() {
         let state = c["state"].as_str().unwrap_or("?");
-        if listening != (state == "LISTEN") {
+        let listens = state == "LISTEN";
+        if listening != listens && !all {
             continue;
         }
         let _ = writeln!(
@@ -170,7 +173,7 @@ fn table(all: &Value, listening: bool) -> String {
             c["remote"].as_str().unwrap_or("*"),
             c["protocol"].as_str().or(c["spec"].as_str()).unwrap_or("?"),
         );
-        if !listening {
+        if !listens {
             let _ = writeln!(t, "\t {}", details(c));
         }
     }
@@ -268,6 +271,22 @@ fn shares(c: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn listening_sockets_are_shown_as_ss_shows_them() {
+        let told = json!([{"state": "LISTEN", "local": "*:80"}, {"state": "TIME-WAIT"}]);
+        for (listening, all, shown) in [
+            (false, false, &["TIME-WAIT"][..]),
+            (true, false, &["LISTEN"]),
+            (false, true, &["LISTEN", "TIME-WAIT"]),
+            (true, true, &["LISTEN", "TIME-WAIT"]),
+        ] {
+            let table = table(&told, listening, all);
+            let states = table.lines().skip(1).filter(|line| !line.starts_with('\t'));
+            let states: Vec<_> = states.filter_map(|l| l.split_whitespace().next()).collect();
+            assert_eq!(states, shown, "{table}");
+        }
+    }
 
     #[test]
     fn what_relays_left_undone_is_told() {
