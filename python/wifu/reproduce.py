@@ -155,6 +155,7 @@ class Reproduction:
 
     def _check(self, work: Sequence[tuple[Experiment, Plan]]) -> None:
         """What is wrong in the last plan is told before the first is run."""
+        self._tell(f"checking the scenarios of {len(work)} experiments")
         for _, plan in work:
             for variant in self.places(plan):
                 check_scenarios(variant)

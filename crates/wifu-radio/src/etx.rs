@@ -119,6 +119,15 @@ pub fn etx(plan: &Plan) -> Vec<Vec<f64>> {
     matrix(&plan.nodes, &plan.gains, &mut Curves::default())
 }
 
+/// ETX of a link with these chances of delivery there and back.
+pub(crate) fn cost(there: f64, back: f64) -> f64 {
+    // Below one in a million both ways it is no link.
+    match there * back < 1e-6 {
+        true => f64::INFINITY,
+        false => 1.0 / (there * back),
+    }
+}
+
 /// [`etx`] with curves that are kept between plans whose radios are alike.
 pub(crate) fn matrix(
     nodes: &[NodePlan],
@@ -136,9 +145,7 @@ pub(crate) fn matrix(
     }
     let pair = |i: usize, j: usize| match i == j {
         true => 0.0,
-        // Below one in a million both ways it is no link.
-        false if chance[i][j] * chance[j][i] < 1e-6 => f64::INFINITY,
-        false => 1.0 / (chance[i][j] * chance[j][i]),
+        false => cost(chance[i][j], chance[j][i]),
     };
     (0..n)
         .map(|i| (0..n).map(|j| pair(i, j)).collect())

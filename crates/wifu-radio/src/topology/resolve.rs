@@ -40,18 +40,30 @@ pub(super) fn resolve(topology: &Topology, rng: &Rng) -> Result<Plan, TopologyEr
         Some(a) => a.max_draws.unwrap_or(100_000),
     };
     let fading = rng.split("fading");
+    let links = fixed.links()?;
+    let chain = topology.chain.as_ref();
+    let chain = chain.map(|c| Chain::new(c, fixed.chained(), topology));
     let mut curves = Curves::default();
     for draw in 0..u64::from(draws) {
-        let places = place::positions(topology, &fixed.specs, &placement.split_n(draw))?;
-        let geometry = fixed.geometry(&shadowing.split_n(draw));
-        let gains = fixed.gains(&places, &geometry, &fading)?;
-        if let Some(accept) = &accept {
-            let costs = etx::matrix(&fixed.nodes, &gains, &mut curves);
-            if !acceptable(accept, costs) {
-                continue;
-            }
-        }
+        let drawn = Drawn {
+            fixed: &fixed,
+            links: &links,
+            chain: chain.as_ref(),
+            places: place::positions(topology, &fixed.specs, &placement.split_n(draw))?,
+            geometry: fixed.geometry(&shadowing.split_n(draw)),
+            fading: &fading,
+        };
+        let gains = match &accept {
+            None => drawn.gains(),
+            Some(a) => match drawn.accepted(a, &mut curves) {
+                Some(gains) => gains,
+                None => continue,
+            },
+        };
         let draw = accept.is_some().then_some(draw);
+        let Drawn {
+            places, geometry, ..
+        } = drawn;
         return fixed.plan(places, geometry, gains, &fading, draw);
     }
     Err(TopologyError::Placement(format!(
@@ -94,6 +106,103 @@ fn reachable(costs: &[Vec<f64>]) -> bool {
         );
     }
     seen.iter().all(|s| *s)
+}
+
+/// A placement that was drawn.
+struct Drawn<'a> {
+    fixed: &'a Fixed<'a>,
+    links: &'a Links,
+    chain: Option<&'a Chain>,
+    places: Vec<Option<[f64; 3]>>,
+    geometry: Geometry,
+    fading: &'a Rng,
+}
+
+impl Drawn<'_> {
+    /// Mean received powers of all pairs.
+    fn gains(&self) -> Vec<Vec<Gain>> {
+        let nodes = 0..self.fixed.nodes.len();
+        let row = |from| nodes.clone().filter_map(|to| self.gain(from, to)).collect();
+        nodes.clone().map(row).collect()
+    }
+
+    /// [`Drawn::gains`], if they are what is asked for.
+    fn accepted(&self, accept: &AcceptSpec, curves: &mut Curves) -> Option<Vec<Vec<Gain>>> {
+        let nodes = &self.fixed.nodes;
+        // Of a thousand random placements nearly all leave some node alone, which takes a row or
+        // two of the matrix to see.
+        if (0..nodes.len()).any(|node| self.alone(node, accept, curves)) {
+            return None;
+        }
+        let gains = self.gains();
+        let costs = etx::matrix(nodes, &gains, curves);
+        acceptable(accept, costs).then_some(gains)
+    }
+
+    /// Whether a node has no link that counts to any other, so that no route reaches it.
+    fn alone(&self, node: usize, accept: &AcceptSpec, curves: &mut Curves) -> bool {
+        let nodes = &self.fixed.nodes;
+        let limit = accept.connected_etx.unwrap_or(f64::INFINITY);
+        let mut chance = |from: usize, to: usize| match self.gain(from, to) {
+            None => 0.0,
+            Some(gain) => curves.delivery(nodes[from].radio.rate, &gain, &nodes[to].radio),
+        };
+        let mut others = (0..nodes.len()).filter(|other| *other != node);
+        let linked = others.any(|other| {
+            let there = chance(node, other);
+            there > 0.0 && etx::cost(there, chance(other, node)) < limit
+        });
+        !linked && nodes.len() > 1
+    }
+
+    /// From one node to another, from all sources, each overriding the one before: geometry, chain,
+    /// matrix, links; none if nothing is received.
+    fn gain(&self, from: usize, to: usize) -> Option<Gain> {
+        let fixed = self.fixed;
+        let (a, b) = (from as u16, to as u16);
+        let link = self.links.get(&(a, b));
+        let wired = fixed.specs[from].wired_only || fixed.specs[to].wired_only;
+        if from == to || wired {
+            return None;
+        }
+        let mean_dbm = match link.and_then(|l| l.mean_dbm) {
+            Some(dbm) => dbm,
+            None => self.mean_dbm(a, b),
+        };
+        let cutoff = fixed.topology.propagation.cutoff_db.unwrap_or(20.0);
+        if mean_dbm.is_nan() || mean_dbm < fixed.nodes[to].radio.noise_dbm - cutoff {
+            return None;
+        }
+        let (sigma_db, tau) = fixed.variation(link);
+        Some(Gain {
+            to: b,
+            mean_dbm,
+            sigma_db,
+            tau,
+            rng: self.fading.split_n(a.into()).split_n(b.into()),
+        })
+    }
+
+    fn mean_dbm(&self, from: u16, to: u16) -> f64 {
+        let (i, j) = (usize::from(from), usize::from(to));
+        let (fixed, t) = (self.fixed, self.fixed.topology);
+        if let Some(m) = &t.matrix
+            && i.max(j) < m.snr_db.len()
+        {
+            let reference = fixed.reference(m.power_dbm, m.noise_dbm);
+            return fixed.shifted(m.snr_db[i][j], from, &reference);
+        }
+        if let (Some(chain), Some(c)) = (self.chain, &t.chain)
+            && i.max(j) < chain.nodes()
+        {
+            let reference = fixed.reference(c.power_dbm, c.noise_dbm);
+            return fixed.shifted(chain.snr_db(i, j), from, &reference);
+        }
+        match (self.places[i], self.places[j]) {
+            (Some(here), Some(there)) => self.geometry.mean_dbm(from, to, &here, &there),
+            _ => f64::NEG_INFINITY,
+        }
+    }
 }
 
 impl<'a> Fixed<'a> {
@@ -148,77 +257,6 @@ impl<'a> Fixed<'a> {
                 p.floor_loss_db.unwrap_or(0.0),
                 p.floor_height_m.unwrap_or(4.0),
             ),
-        }
-    }
-
-    /// Mean received powers of all pairs from all sources, each overriding the one before:
-    /// geometry, chain, matrix, links.
-    fn gains(
-        &self,
-        places: &[Option<[f64; 3]>],
-        geometry: &Geometry,
-        fading: &Rng,
-    ) -> Result<Vec<Vec<Gain>>, TopologyError> {
-        let n = self.nodes.len();
-        let links = self.links()?;
-        let chain = self.topology.chain.as_ref();
-        let chain = chain.map(|c| Chain::new(c, self.chained(), self.topology));
-        let cutoff = self.topology.propagation.cutoff_db.unwrap_or(20.0);
-        let mut gains = Vec::with_capacity(n);
-        for from in 0..n {
-            let mut row = Vec::new();
-            for to in (0..n).filter(|to| *to != from) {
-                let (a, b) = (from as u16, to as u16);
-                let link = links.get(&(a, b));
-                let mean_dbm = match link.and_then(|l| l.mean_dbm) {
-                    Some(dbm) => dbm,
-                    None => self.mean_dbm(a, b, places, geometry, chain.as_ref()),
-                };
-                let noise = self.nodes[to].radio.noise_dbm;
-                let wired = self.specs[from].wired_only || self.specs[to].wired_only;
-                // NaN: nothing is received.
-                if wired || mean_dbm.is_nan() || mean_dbm < noise - cutoff {
-                    continue;
-                }
-                let (sigma_db, tau) = self.variation(link);
-                row.push(Gain {
-                    to: b,
-                    mean_dbm,
-                    sigma_db,
-                    tau,
-                    rng: fading.split_n(a.into()).split_n(b.into()),
-                });
-            }
-            gains.push(row);
-        }
-        Ok(gains)
-    }
-
-    fn mean_dbm(
-        &self,
-        from: u16,
-        to: u16,
-        places: &[Option<[f64; 3]>],
-        geometry: &Geometry,
-        chain: Option<&Chain>,
-    ) -> f64 {
-        let (i, j) = (usize::from(from), usize::from(to));
-        let t = self.topology;
-        if let Some(m) = &t.matrix
-            && i.max(j) < m.snr_db.len()
-        {
-            let reference = self.reference(m.power_dbm, m.noise_dbm);
-            return self.shifted(m.snr_db[i][j], from, &reference);
-        }
-        if let (Some(chain), Some(c)) = (chain, &t.chain)
-            && i.max(j) < chain.nodes()
-        {
-            let reference = self.reference(c.power_dbm, c.noise_dbm);
-            return self.shifted(chain.snr_db(i, j), from, &reference);
-        }
-        match (places[i], places[j]) {
-            (Some(here), Some(there)) => geometry.mean_dbm(from, to, &here, &there),
-            _ => f64::NEG_INFINITY,
         }
     }
 
