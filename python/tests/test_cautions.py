@@ -202,6 +202,13 @@ def test_a_window_that_leaves_out_the_quickest_is_told(tmp_path: Path) -> None:
     assert "10 were not there at all, and their runs have no value" in told
     words = "10 of these were over before the window began (by cell: tcp-newreno 10): they were"
     assert words in told and "the quickest of their cells" in told
+    assert (
+        "neither colour nor bold beside them" in told and report.best_of(found, "goodput") == set()
+    )
+    assert set(found.compare("goodput")["why"]) == {
+        "the quickest were over before the window began"
+    }
+    assert not found.compare("srtt")["uneven"].any()
     _, caption = drawn(found, kind="flows", where={"protocol": "tcp-newreno"})
     assert "n = 3 of 8 runs per cell" in caption
     _, caption = drawn(found, kind="flows", where={"protocol": "tcp-reno"})

@@ -14,7 +14,9 @@ from test_figures import drawn
 import wifu
 from wifu import asked, cutoff, metrics, report
 from wifu import plan as plans
+from wifu.campaign import Summary
 from wifu.metrics import Measure
+from wifu.screen import screen, tell
 
 BATCHES = {"batches": [500_000, 250_000, 250_000], "finished": False, "last_byte_s": 3.5}
 ENDS = [1.0, 2.0, 3.0]
@@ -185,3 +187,38 @@ def test_requests_that_failed_are_those_that_a_run_tells() -> None:
     gone = [{"start_s": 2.0, "bytes": 10, "failed_s": 1.0}]
     assert asked.failed({"app": "http", "requests_failed": gone}) == 1
     assert asked.failed({"app": "http", "requests": []}) == 0
+
+
+def test_flows_that_never_connected_are_told_wherever_numbers_are(tmp_path: Path) -> None:
+    there = {"last_byte_s": 8.0, "connected_s": 0.1}
+    dark: dict[str, Any] = {"connected_s": None, "finished": False, "first_byte_s": None}
+    flows = {"tcp-reno": [there, there], "tcp-newreno": [there, dark]}
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
+        told = [
+            {"id": n, "protocol": protocol, "app": "file", "start_s": 0.0, "first_byte_s": 0.2,
+             "finished": True, "bytes": 1_000_000 + run, **flow}
+            for n, flow in enumerate(flows[protocol], 1)
+        ]  # fmt: skip
+        for flow in told:
+            flow["bytes"] = flow["bytes"] if flow["connected_s"] else 0
+        return FakeResult({"sim_seconds": 60.0, "flows": told, "trace_hash": f"{run}"}, {})
+
+    text = PLAN.replace('"aggregate", "jain"', '"goodput", "finished", "delay", "srtt"')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
+    words = "8 of 32 flows never connected (by cell: tcp-newreno 8)"
+    assert f"{words}: their goodput is 0, and part of means and shares." in said(found, "goodput")
+    assert f"{words}." in said(found, "finished") and f"{words}." in said(found, "delay")
+    assert "never connected" not in said(found, "srtt") + said(found, "goodput@1")
+    assert "8 of 16 flows never connected" in said(found, "goodput@2")
+    assert words in report.render(found, [])
+    assert words in json.dumps(found.comparison()["notes"])
+    with screen.capture() as seen:
+        tell(found.folder, Summary("complete", 16))
+    assert words in " ".join(seen.get().split())
+    assert words in drawn(found, kind="bars", metric="goodput", x="protocol")[1]
+    # Who is to begin after the end, and datagrams, open nothing.
+    dark["start_s"] = 70.0
+    late = wifu.campaign(plans.parse(text), tmp_path / "late", runner=runner)
+    assert "never connected" not in said(late, "goodput")

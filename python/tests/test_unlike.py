@@ -366,3 +366,27 @@ def test_shares_of_unlike_numbers_of_flows_are_not_compared(tmp_path: Path) -> N
         assert "Compared cells have 2 to 4 flows" in said(found, metric)
     assert "why" not in found.compare("aggregate") and said(found, "aggregate") == ""
     assert report.best_of(found, "aggregate")
+
+
+def test_segments_of_other_sizes_are_not_counted_against_each_other(tmp_path: Path) -> None:
+    """One that sends the same octets in thrice as many segments repeats thrice as many."""
+    text = PLAN.replace('"aggregate", "jain"', '"retransmissions", "timeouts"')
+
+    def flow(size: int, again: int) -> dict[str, Any]:
+        new = 1_000_000 // size
+        more = {"retransmissions": again, "data_segments": new + again, "timeouts": again}
+        return {"last_byte_s": 9.0, "sent_bytes": 1_000_000, **more}
+
+    short = {"tcp-reno": [flow(500, 30)] * 2, "tcp-newreno": [flow(1460, 10)] * 2}
+    found = made(tmp_path / "short", short, text)
+    words = "carry 500 octets (tcp-reno) to 1462 (tcp-newreno) on the mean"
+    assert words in said(found, "retransmissions")
+    assert words in said(found, "retransmissions@2")
+    why = "segments are counted, which carry more than 10 % more in some"
+    assert set(found.compare("retransmissions")["why"]) == {why}
+    assert report.best_of(found, "retransmissions") == set() != report.best_of(found, "timeouts")
+    assert "octets" not in said(found, "timeouts"), "events, not segments"
+    like = {"tcp-reno": [flow(1400, 30)] * 2, "tcp-newreno": [flow(1460, 10)] * 2}
+    found = made(tmp_path / "like", like, text)
+    assert "octets" not in said(found, "retransmissions")
+    assert why not in found.compare("retransmissions").to_string()

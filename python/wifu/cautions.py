@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, stats
+from wifu import faults, segments, stats
 from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
-from wifu.metrics import ALONE, SIMULATED, column, cut_short, of_datagrams, parts, unstarted
+from wifu.metrics import ALONE, column, of_datagrams, parts, unstarted
 from wifu.probes import arrived, few, outlasting
-from wifu.rows import Results, rows_of
+from wifu.rows import RATES, Results, by_cell, rows_of
 from wifu.rows import carriers as carriers
 from wifu.stamps import first
 from wifu.unlike import (
-    RATES,
     alone,
     brief,
     classes,
@@ -37,6 +36,7 @@ from wifu.unlike import (
     together,
     tried,
 )
+from wifu.window import partly
 
 MOST = 10
 """Cells that are named."""
@@ -186,6 +186,21 @@ def _absent(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return " ".join(told)
 
 
+def _unconnected(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that never connected, whose numbers are of no transfer."""
+    base, every = parts(metric)[0], rows_of(results, cells)
+    if base not in (*RATES, *OF_FINISHED, *WHOLE) or base == "loss":
+        return ""
+    missing = faults.unconnected(results, cells, metric)
+    if missing.empty:
+        return ""
+    why = ": their goodput is 0, and part of means and shares" if base in RATES else ""
+    return (
+        f"{len(missing)} of {len(carriers(every, metric))} flows never connected (by cell: "
+        f"{by_cell(missing, cells)}){why}."
+    )
+
+
 def _short(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Runs that ended before there was a batch that counts."""
     if parts(metric)[0] not in RATES or results.plan.measure.mode != "steady":
@@ -261,63 +276,6 @@ def _unfit(flows: pd.DataFrame) -> str:
     return f"lag-1 correlation {follow:.2f}" if follow > 1.645 / times.size**0.5 else ""
 
 
-def _partly(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Flows that were not there for all of the window."""
-    measure = results.plan.measure
-    if parts(metric)[0] not in RATES or measure.mode != "window":
-        return ""
-    rows = carriers(rows_of(results, cells), metric)
-    over = rows["finished"].eq(True)
-    ended = over & (rows["last_byte_s"] < measure.end)
-    late = rows["start_s"].fillna(0.0) > measure.start
-    never = rows["goodput_bps"].isna()
-    short = ~over & never & cut_short(rows["sim_seconds"], measure)
-    if short.any():
-        return _cut_window(results, cells, rows, short)
-    if not (ended | late).any():
-        return ""
-    told = (
-        f"{int((ended | late).sum())} of {len(rows)} flows were there for a part of the window "
-        f"only ({int(ended.sum())} ended inside or before): their goodput is by that part"
-    )
-    if never.any():
-        told += f"; {int(never.sum())} were not there at all, and their runs have no value"
-    before = rows[never & over & (rows["last_byte_s"] <= measure.start)]
-    if before.empty:
-        return told + "."
-    counts = before["cell"].value_counts()
-    named = [f"{c.name} {counts[c.name]}" for c in cells if c.name in counts]
-    return (
-        f"{told}. {len(before)} of these were over before the window began (by cell: "
-        f"{first(named, MOST)}): they were the quickest of their cells, and what is left is of the "
-        "slow ones. Let the window begin sooner, or give flows more to send."
-    )
-
-
-def _cut_window(
-    results: Results, cells: Sequence[Cell], rows: pd.DataFrame, short: pd.Series[bool]
-) -> str:
-    """Runs that ended before the window did."""
-    measure, keys = results.plan.measure, ["cell", "run"]
-    every, cut = len(rows[keys].drop_duplicates()), rows[short][keys].drop_duplicates()
-    dead = faults.dead(results, cells)
-    with_dead = cut.merge(dead[keys].drop_duplicates(), on=keys)
-    window = f"{SIMULATED:.0%} of the window {measure.start:g} s to {measure.end:g} s was over"
-    told = []
-    if without := len(cut) - len(with_dead):
-        told.append(
-            f"{without} of {every} runs ended before {window}, and flows that went on have no "
-            "value in them: let the window end sooner, or the run later."
-        )
-    if len(with_dead):
-        told.append(
-            f"{len(with_dead)} of {every} runs ended after a connection had failed "
-            f"({faults.named(dead)}) and before {window}, as nothing else was to come to an end: "
-            "flows that went on have no value in them."
-        )
-    return " ".join(told)
-
-
 def _paused(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows that rest between their requests, or write by a timetable."""
     base, only = parts(metric)
@@ -390,12 +348,14 @@ SAID = (
     _sum,
     idle,
     _absent,
+    _unconnected,
     failing,
     brief,
     _short,
     _small,
     outlasting,
-    _partly,
+    partly,
+    segments.words,
     counted,
     passing,
     arrived,

@@ -14,7 +14,7 @@ from wifu import asked, faults
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.metrics import carriers, column, download_delays, parts
-from wifu.rows import Results
+from wifu.rows import Results, by_cell
 
 OF_FINISHED = ("delay", "delay_median")
 """Metrics of the transfers that were finished, without those that take longest."""
@@ -24,9 +24,6 @@ ENDING = ("file", "stream", "trace")
 
 RUN = ".json.gz"
 """What files of runs end with."""
-
-MOST = 10
-"""Cells that are named."""
 
 _RATES = ("goodput", "aggregate", "sum_rates", "lowest")
 
@@ -340,11 +337,8 @@ def failed(results: Results) -> str:
     rows = results.runs
     if not len(rows) or not (gone := rows["status"] == "failed").any():
         return ""
-    counts = rows[gone]["cell"].value_counts()
-    cells = [f"{c.name} {counts[c.name]}" for c in results.plan.cells if c.name in counts]
-    more = f" and {len(cells) - MOST} more" if len(cells) > MOST else ""
     return (
         f"{int(gone.sum())} of {len(rows)} runs failed and are in no mean. Where what makes runs "
         "fail makes them slow as well, those that are left flatter. By cell: "
-        f"{', '.join(cells[:MOST])}{more}."
+        f"{by_cell(rows[gone], results.plan.cells)}."
     )

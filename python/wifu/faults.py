@@ -9,6 +9,7 @@ import pandas as pd
 
 from wifu import values
 from wifu.cells import Cell
+from wifu.metrics import unstarted
 from wifu.rows import Results, carriers, rows_of
 
 GOING_ON = ("http",)
@@ -49,6 +50,18 @@ def early(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataF
     stops = {c.name: c.scenario.get("stop", {}).get("time") for c in cells}
     limits = {n: np.inf if at is None else values.seconds(at) for n, at in stops.items()}
     return rows[rows["sim_seconds"] < WHOLE * rows["cell"].map(limits).astype(float)]
+
+
+def unconnected(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataFrame:
+    """Flows over connections, to start before the end, that never connected as far as is known:
+    the simulator always tells it, other substrates do where a connection failed.
+    """
+    rows = carriers(rows_of(results, cells), metric)
+    if results.plan.runner != "mesh" or "connected_s" not in rows:
+        return rows[:0]
+    rows = rows[rows["flow_protocol"].ne("udp") & rows["connected_s"].isna()]
+    rows = rows[rows["bytes"].eq(0) & ~unstarted(rows["start_s"].fillna(0.0), rows["sim_seconds"])]
+    return rows if results.plan.substrate == "sim" else rows[rows["fault"].notna()]
 
 
 def spread(times: Sequence[float] | pd.Series[float]) -> str:

@@ -12,6 +12,16 @@ import pandas as pd
 from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.plan import Plan
+from wifu.stamps import first
+
+MOST = 10
+"""Cells that are named."""
+
+SHARES = ("jain", "unfairness", "utility", "lowest", "weakest", "sum_rates")
+"""Metrics that take the flows' goodputs for parts of what they share."""
+
+RATES = ("goodput", "aggregate", "starved", *SHARES)
+"""Metrics of goodputs."""
 
 
 class Results(Protocol):
@@ -40,6 +50,12 @@ def rows_of(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
         # Its levels stand where what flows delivered would, of which nothing is known then.
         rows = rows.assign(bytes=np.nan)
     return rows.merge(results.runs[["cell", "run", "sim_seconds"]], on=["cell", "run"], how="left")
+
+
+def by_cell(rows: pd.DataFrame, cells: Sequence[Cell]) -> str:
+    """How many of these rows each cell has, in words."""
+    counts = rows["cell"].value_counts()
+    return first([f"{c.name} {counts[c.name]}" for c in cells if c.name in counts], MOST)
 
 
 def carriers(rows: pd.DataFrame, metric: str = "") -> pd.DataFrame:

@@ -11,17 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, tries
+from wifu import faults, segments, tries, window
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
 from wifu.probes import SELECTED, few, selected
-from wifu.rows import Results, carriers, rows_of
+from wifu.rows import RATES, SHARES, Results, carriers, rows_of
 from wifu.stamps import first
-
-SHARES = ("jain", "unfairness", "utility", "lowest", "weakest", "sum_rates")
-"""Metrics that take the flows' goodputs for parts of what they share."""
 
 COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "per run")
 """Metrics that count events of a run."""
@@ -55,9 +52,6 @@ MOST = 10
 
 INSTANT = 1e-6
 """Times that are so much apart at the most, in seconds, are the same."""
-
-RATES = ("goodput", "aggregate", "starved", *SHARES)
-"""Metrics of goodputs."""
 
 
 def together(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
@@ -496,6 +490,8 @@ REASONS = (
     Reason("round-trip samples are not taken alike", samples),
     Reason("the smallest round-trip time is no merit of a protocol", _protocols),
     Reason("frames are tried up to other limits, or after an RTS", _tried),
+    Reason("segments are counted, which carry more than 10 % more in some", segments.unlike),
+    Reason("the quickest were over before the window began", window.dropped),
 )
 """All that takes colour and bold from a comparison of cells whose values are known."""
 
