@@ -33,6 +33,9 @@ def draws(scenario_json: str, names: list[str] = ...) -> str:
 def testbed(scenario_json: str) -> str:
     """The `world` of the set and the flows' `protocols` as they are in it, as JSON."""
 
+def buffers(scenario_json: str) -> str:
+    """How many packets wait at the radios of a scenario: a list of queue and ring."""
+
 def attempts(scenario_json: str) -> str:
     """How often radios try a frame with a whole packet, as JSON: a list of `data` and, if such a
     frame is announced by one, of `rts`, or null; each pair once.

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import alike, cautions, cutoff, frames, metrics, paired, stats, taken, toml, unlike
+from wifu import alike, cautions, cutoff, frames, metrics, paired, rings, stats, taken, toml, unlike
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -460,6 +460,7 @@ class Results:
             "level": LEVEL,
             "differences": [d.to_json() for d in alike.differences(self.plan)],
             "profiles": [*taken.halves(self.plan), *taken.notes(self.plan)],
+            "queues": rings.warnings(self.plan),
             "notes": {k: said for k, frame in tables.items() if (said := self._said(k, frame))},
             "tables": {k: _rows(frame) for k, frame in tables.items() if not frame.empty},
         }
@@ -541,9 +542,8 @@ class Results:
         if not any(shown["unfinished"]):
             del shown["unfinished"]
         head = f"<p><b>{html.escape(self.plan.title)}</b>: {html.escape(metric.axis())}</p>"
-        cells, name = self.plan.cells, self.plan.metrics[0]
-        said = [cutoff.sentence(self, cells, name), *cautions.notes(self, cells, name)]
-        told = "".join(f"<p>{html.escape(words)}</p>" for words in said if words)
+        said = self._said(self.plan.metrics[0], pd.DataFrame())
+        told = "".join(f"<p>{html.escape(words)}</p>" for words in said)
         return head + str(shown.to_html(index=False, border=0)) + told
 
 

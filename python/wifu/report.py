@@ -20,6 +20,7 @@ from wifu import (
     paired,
     published,
     repeats,
+    rings,
     stats,
     taken,
     toml,
@@ -156,6 +157,8 @@ def _alerts(results: Results) -> str:
             f"{E(', '.join(m['code']))}.</div>"
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
+    soft = rings.warnings(results.plan)
+    out += [f"<div class='alert soft'>{E(told)}</div>" for told in soft]
     out += [f"<p class='note'>{E(told)}</p>" for told in taken.notes(results.plan)]
     if cost := hostcost.note(results.plan):
         out.append(f"<p class='note'>{E(cost[0].upper() + cost[1:])}.</p>")

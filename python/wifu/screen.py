@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wifu import alike, cautions, compared, cutoff, hostcost, repeats, stats, taken, undrawn
+from wifu import alike, cautions, compared, cutoff, hostcost, repeats, rings, stats, taken, undrawn
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import LEVEL, Results
@@ -132,7 +132,11 @@ def warn_of_differences(plan: Plan) -> None:
     """Tell what compared levels differ in besides what their names say, and what protocols do not
     take of their profiles.
     """
-    for told in [*(d.sentence() for d in alike.differences(plan)), *taken.halves(plan)]:
+    for told in [
+        *(d.sentence() for d in alike.differences(plan)),
+        *taken.halves(plan),
+        *rings.warnings(plan),
+    ]:
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
     for told in taken.notes(plan):
         screen.print(f"[yellow]note:[/yellow] {escape(told)}", highlight=False)
@@ -269,6 +273,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "first_block": [c.name for c, _ in first],
             "differences": [d.to_json() for d in alike.differences(plan)],
             "profiles": [*taken.halves(plan), *taken.notes(plan)],
+            "queues": rings.warnings(plan),
             "not_drawn": undrawn.warnings(plan),
             "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
         }

@@ -25,6 +25,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::spurts, module)?)?;
     module.add_function(wrap_pyfunction!(run::testbed, module)?)?;
     module.add_function(wrap_pyfunction!(run::attempts, module)?)?;
+    module.add_function(wrap_pyfunction!(run::buffers, module)?)?;
     module.add_class::<run::RunResult>()?;
     Ok(())
 }

@@ -183,6 +183,26 @@ pub fn attempts(py: Python<'_>, scenario_json: &str) -> PyResult<String> {
     })
 }
 
+/// How many packets wait at the radios of a scenario, as JSON: a list of `queue`, in front of the
+/// driver, and `ring`, in it; each pair once, in the order of the nodes. Of nodes without a radio
+/// there is nothing. Defaults and what the testbed says are in it.
+#[pyfunction]
+pub fn buffers(py: Python<'_>, scenario_json: &str) -> PyResult<String> {
+    let scenario = parsed(scenario_json)?;
+    py.detach(|| {
+        let topology = wifu_sim::mesh::topology(&scenario).map_err(wrong)?;
+        let plan = wifu_radio::topology::resolve(&topology, &scenario.rng()).map_err(wrong)?;
+        let mut found = Vec::new();
+        for node in plan.nodes.iter().filter(|node| !node.wired_only) {
+            let told = serde_json::json!({"queue": node.radio.queue, "ring": node.radio.ring});
+            if !found.contains(&told) {
+                found.push(told);
+            }
+        }
+        Ok(Json::from(found).to_string())
+    })
+}
+
 /// When a flow of `onoff` over `udp` sends its datagrams, as JSON: `spurts` of (begin, how many),
 /// and the `gap` between two datagrams of one; all in seconds since its start, before `seconds`.
 ///

@@ -1,0 +1,72 @@
+"""Queues of radios that are varied in front of rings which hold what waits."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fake import fake
+
+import wifu
+from wifu import plan as plans
+from wifu import report, rings
+from wifu.screen import dry, screen
+from wifu.store import Store
+
+TEXT = """
+name = "queues"
+runs = 2
+[scenario]
+topology = {{ words = "{words}" }}
+{more}
+stop.time = "1s"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "tcp-newreno"
+[vary]
+"radio.queue" = {queues}
+"""
+
+
+def plan(words: str = "linear,3", more: str = "", queues: str = "[10, 100]") -> plans.Plan:
+    return plans.parse(TEXT.format(words=words, more=more, queues=queues))
+
+
+def test_queues_before_a_longer_ring_are_told_with_what_waits_together() -> None:
+    (told,) = rings.warnings(plan())
+    assert "10 to 100 packets long here, in front of a driver's ring that holds 200" in told
+    assert "210 to 300 packets wait" in told and "radio.ring = 2" in told
+    (words,) = rings.warnings(plan("linear,3,ring=50", queues="[20, 60]"))
+    assert "that holds 50: 70 to 110 packets wait" in words
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "queues"),
+    [
+        ("linear,3", "radio.ring = 2", "[10, 100]"),
+        ("linear,3", "", "[300, 1000]"),
+        ("linear,3", "", "[10]"),
+    ],
+)
+def test_queues_that_do_the_work_are_not_told(words: str, more: str, queues: str) -> None:
+    assert rings.warnings(plan(words, more, queues)) == []
+
+
+def test_where_no_node_has_a_radio_its_queue_is_in_vain() -> None:
+    (told,) = rings.warnings(plan("linear,3,wire=8Mb/s"))
+    assert told.startswith("radio.queue changes nothing here, where no node has a radio")
+
+
+def test_it_is_told_before_and_after_a_run(tmp_path: Path) -> None:
+    (words,) = rings.warnings(given := plan())
+    with screen.capture() as seen:
+        dry(given, Store(tmp_path / "none"), as_json=False)
+    assert words in " ".join(seen.get().split())
+    found = wifu.campaign(given, tmp_path / "r", runner=fake)
+    assert "in front of a driver&#x27;s ring that holds 200" in report.render(found, [])
+    assert found.comparison()["queues"] == [words]
+
+
+def test_dry_run_has_it_as_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dry(given := plan(), Store(tmp_path / "none"), as_json=True)
+    assert json.loads(capsys.readouterr().out)["queues"] == rings.warnings(given)
