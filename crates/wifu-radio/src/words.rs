@@ -14,7 +14,7 @@
 //! (metres between neighbours), `snr` (mean SNR of a hop, dB), `gap` (metres between rows), `area`
 //! (`70x45`, metres, for `random`), `wire` (`linear` and `minimal`: neighbours are joined by wires
 //! of this rate and have no radio) with `delay`, `queue`, `overhead`, `loss`,
-//! `variation`, and every key of `[radio]`.
+//! `variation`, and every key of `[radio]`. Times have a unit.
 //!
 //! A chain takes the SNRs of its set's table, if the set has one and neither `snr` nor `spacing`
 //! say otherwise. Other shapes, and other spacings, follow the set's law of path loss; a table
@@ -180,6 +180,9 @@ impl<'a> Words<'a> {
                     if !known.clone().any(|k| k == key) {
                         let near = names::hint(key, known);
                         return Err(wrong(format!("no key is called `{key}`{near}")));
+                    }
+                    if let Some(what) = without_unit(key, value) {
+                        return Err(wrong(what));
                     }
                     keys.push((key, value));
                 }
@@ -430,6 +433,25 @@ fn share(text: &str) -> Option<f64> {
 }
 
 /// A value of TOML, or text.
+/// Keys that are times, which words have with a unit.
+const TIMES: [&str; 3] = ["delay", "variation", "intr_latency"];
+/// Fewer bit/s than any wire has that somebody means.
+const SLOWEST: f64 = 1000.0;
+
+/// What to write for a number that lacks its unit: as seconds or bit/s hardly anybody means it.
+fn without_unit(key: &str, text: &str) -> Option<String> {
+    let mut numbers = text.split('+').filter_map(|part| part.trim().parse().ok());
+    match key {
+        "wire" => numbers
+            .find(|n: &f64| *n > 0.0 && *n < SLOWEST)
+            .map(|n| format!("`wire={text}` would be {n} bit/s: write wire={n}mbit, or {n}bit")),
+        _ if TIMES.contains(&key) => numbers
+            .find(|n: &f64| *n != 0.0)
+            .map(|n| format!("`{key}={text}` needs a unit of time: write {n}ms, or {n}s")),
+        _ => None,
+    }
+}
+
 fn value(text: &str) -> Value {
     if let Ok(n) = text.parse::<i64>() {
         return Value::Integer(n);

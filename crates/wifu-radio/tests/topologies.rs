@@ -377,6 +377,21 @@ fn bad_words_are_refused_with_the_nearest_name() {
         try_words("linear,3,rate=6", None),
         &["6 b/s is none of", "54 Mb/s; write 6 Mb/s"],
     );
+    fails(
+        try_words("linear,3,wire=8Mb/s,delay=20", None),
+        &["`delay=20` needs a unit of time: write 20ms, or 20s"],
+    );
+    fails(
+        try_words("linear,3,wire=20", None),
+        &["`wire=20` would be 20 bit/s: write wire=20mbit, or 20bit"],
+    );
+    fails(
+        try_words("minimal,intr_latency=1us+0.2", None),
+        &["`intr_latency=1us+0.2` needs", "write 0.2ms"],
+    );
+    for fine in ["wire=8000,delay=0", "wire=20bit,delay=20s", "delay=0.0"] {
+        try_words(&format!("linear,3,wire=8Mb/s,{fine}"), None).expect(fine);
+    }
     fails(try_words("linear", None), &["write linear,N"]);
     fails(try_words("linear,0", None), &["`0`", "from 2 to 65535"]);
     fails(try_words("grid,0,3", None), &["from 1 to 65535"]);
