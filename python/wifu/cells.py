@@ -17,6 +17,9 @@ from wifu.values import Value
 
 Label = str | int | float
 
+PROTOCOLS = ("tcp-", "kernel:", "atp", "tp-alpha", "udp")
+"""What names of protocols begin with."""
+
 MOST_CELLS = 100_000
 """So many combinations of levels the axes of a plan can have, skipped ones counted."""
 
@@ -176,6 +179,7 @@ def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
     for axis in axes:
         sets = any(level.paths or level.table for level in axis.levels)
         if not sets and axis.name not in refers:
+            _check_protocols(scenario, axis)
             hint = nearest(axis.name, strange or [*_paths(scenario), *refers])
             if strange:
                 near = f"{hint} Nothing" if hint.startswith("did") else "nothing"
@@ -200,6 +204,21 @@ def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
         found = (f"scenario.{p}" for p, v in leaves(scenario) if name in values.used(v))
         hint = placeholders(name, known)
         raise PlanError(f"nothing is called {{{name}}}; {hint}", next(found, "vary"))
+
+
+def _check_protocols(scenario: Mapping[str, Value], axis: Axis) -> None:
+    """What a flow lacks that has no protocol, while nothing takes an axis of them."""
+    names = (str(level.value) for level in axis.levels)
+    if axis.name != "protocol" and not any(name.startswith(PROTOCOLS) for name in names):
+        return
+    flows = scenario.get("flow")
+    for n, flow in enumerate(flows if isinstance(flows, list) else [], 1):
+        if isinstance(flow, dict) and "protocol" not in flow:
+            raise PlanError(
+                f'flow {n} has no protocol: write protocol = "{{{axis.name}}}" there, and it has '
+                "what the axis says",
+                f"scenario.flow.{n}",
+            )
 
 
 def flat(table: Mapping[str, Value], prefix: str = "") -> dict[str, Value]:

@@ -117,6 +117,9 @@ fn lay_over(under: &mut Map<String, Value>, over: Map<String, Value>) {
     }
 }
 
+/// What a flow lacks.
+const NO_PROTOCOL: &str = "has no protocol: write protocol = \"tcp-newreno\"; `wifu list` has them";
+
 /// Serde's message about an unknown name, with the nearest valid one; others as they are.
 fn explained(path: &str, message: &str) -> ScenarioError {
     let text = message.strip_prefix("invalid type: string \"");
@@ -124,6 +127,9 @@ fn explained(path: &str, message: &str) -> ScenarioError {
         && path == "host.queue"
     {
         return ScenarioError::key(path, queue::table_for(text));
+    }
+    if message == "missing field `protocol`" {
+        return ScenarioError::key(path, NO_PROTOCOL);
     }
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");

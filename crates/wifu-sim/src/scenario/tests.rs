@@ -193,6 +193,17 @@ fn impossible_numbers_are_refused_in_words() {
 }
 
 #[test]
+fn a_flow_without_a_protocol_is_told_what_to_write() {
+    let said = "flow.2: has no protocol: write protocol = \"tcp-newreno\"; `wifu list` has them";
+    let bare = "[[flow]]\nfrom = \"a\"\nto = \"b\"\n";
+    assert_eq!(error(&format!("{}{bare}", flow(""))), said);
+    let json =
+        "{\"flow\": [{\"from\": \"a\", \"to\": \"b\", \"protocol\": \"udp\"}, {\"from\": \"a\"}]}";
+    let wrong = Scenario::from_json(json).unwrap_err().to_string();
+    assert!(wrong.starts_with("flow.2: "), "{wrong}");
+}
+
+#[test]
 fn a_discipline_by_its_name_alone_is_told_what_to_write() {
     let of = |text: &str| error(&format!("host.queue = \"{text}\"\n{}", flow("")));
     let write = "host.queue: must be a table: write { kind = ";
