@@ -165,6 +165,8 @@ def told(report: Mapping[str, Any], zero: float, slower: float) -> dict[str, Any
     }
     if "connected_s" in app:
         out["connected_s"] = zero + app["connected_s"] / slower
+    if "fault_s" in app:
+        out["fault_s"] = zero + app["fault_s"] / slower
     if "retransmits" in app:
         out["retransmissions"] = app["retransmits"]
     out |= counted(app, slower)

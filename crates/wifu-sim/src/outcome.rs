@@ -152,8 +152,11 @@ pub struct FlowOutcome {
     pub cwnd: Option<u64>,
     /// Seconds that each limit was binding, by name.
     pub limited_s: BTreeMap<String, f64>,
-    /// The fault that ended a connection.
+    /// The fault that ended a connection; of several the last.
     pub fault: Option<String>,
+    /// When that was, seconds since the run began; absent if none failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault_s: Option<f64>,
     /// Packets of the flow, both directions: entered, delivered, lost at which place.
     pub packets: PacketOutcome,
     /// udp: interarrival jitter at the end (RFC 3550 6.4.1), from the time that each datagram was

@@ -75,6 +75,7 @@ impl Flows {
     fn failed(&mut self, clock: &mut Clock, nodes: &mut Nodes, number: u32, why: String) {
         let flow = &mut self[number];
         flow.account.fault = Some(why);
+        flow.account.failed = Some(clock.now);
         match flow.app {
             App::Http(_) => self.file_failed(clock, nodes, number),
             _ => self.flow_done(number),

@@ -114,6 +114,8 @@ pub(crate) struct Account {
     pub(crate) held: Option<(Time, u64)>,
     pub(crate) connections: u32,
     pub(crate) fault: Option<String>,
+    /// When a connection failed, the last of them.
+    pub(crate) failed: Option<Time>,
     pub(crate) packets: PacketOutcome,
     pub(crate) batches: Vec<u64>,
     /// Octets at the end of the last batch.

@@ -189,6 +189,7 @@ fn flow_outcome(
             .map(|(n, s)| (n.to_string(), s.as_secs_f64()))
             .collect(),
         fault: account.fault.clone(),
+        fault_s: seconds(account.failed),
         unserved: totals.unserved,
         unserved_at: Vec::new(),
         packets,

@@ -151,7 +151,10 @@ pub fn failure(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
         return Some(format!("{} bytes were WRONG", f.corrupt));
     }
     match &f.fault {
-        Some(fault) => Some(format!("failed: {fault}")),
+        Some(fault) => Some(match f.fault_s {
+            Some(at) => format!("failed at {at:.3} s: {fault}"),
+            None => format!("failed: {fault}"),
+        }),
         None if f.bytes > 0 || unstarted(outcome, f) => None,
         None if f.hops == 0 => Some(String::from("no route")),
         None if !heard => Some(format!("nobody hears {}", f.from)),
@@ -801,6 +804,8 @@ mod tests {
         assert_eq!(failure(&all, &f), None);
         f.fault = Some("TimedOut".into());
         assert_eq!(state(&all, &f), "failed: TimedOut");
+        f.fault_s = Some(61.25);
+        assert_eq!(state(&all, &f), "failed at 61.250 s: TimedOut");
         f.corrupt = 3;
         assert_eq!(state(&all, &f), "3 bytes were WRONG");
     }

@@ -337,6 +337,7 @@ impl Client<'_> {
         self.output.line(&format!("[{:3}] {why}", super::FLOW));
         self.look();
         self.told.fault = Some(why);
+        self.told.fault_s = Some(self.now().as_secs_f64());
         (self.conn, self.deadline, self.under_way) = (None, Time::NEVER, None);
         match self.app.failed(self.now(), self.stopped) {
             Some(at) => self.next = at,

@@ -45,6 +45,9 @@ pub struct Outcome {
     /// Why a connection ended badly, if one did; the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// When that was, seconds since the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault_s: Option<f64>,
     /// Segment size of the last connection, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss: Option<u32>,
