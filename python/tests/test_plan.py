@@ -322,16 +322,18 @@ def test_broken_toml_says_its_file_and_line(tmp_path: Path, where: str) -> None:
     if where == "compositions":
         with pytest.raises(PlanError) as told:
             plans.parse('compositions = ["bad.toml"]\n' + BASE, tmp_path / "plan.toml")
-        assert str(told.value).startswith(f"{tmp_path}/plan.toml:1: compositions: {bad}:2: Invalid")
+        assert str(told.value).startswith(
+            f"{tmp_path}/plan.toml:1: compositions: {bad}:2: one = is enough"
+        )
     elif where == "wifu.run":
         with pytest.raises(PlanError) as told:
             wifu.run(bad)
-        assert str(told.value).startswith(f"{bad}:2: Invalid")
+        assert str(told.value).startswith(f"{bad}:2: one = is enough")
     else:
         for read in (live.wires_of, emulated._topology):
             with pytest.raises(ValueError) as wrong:
                 read({"topology": {"file": str(bad)}})
-            assert str(wrong.value).startswith(f"topology.file: {bad}:2: Invalid")
+            assert str(wrong.value).startswith(f"topology.file: {bad}:2: one = is enough")
     bad.write_text("[protocol.mine\n")
     with pytest.raises(PlanError, match=r"bad\.toml:1: "):
         plans.load(bad)

@@ -11,7 +11,7 @@ import pytest
 from fake import CHAIN, fake
 
 import wifu
-from wifu import alike, hostcost, report, undrawn
+from wifu import alike, hostcost, report, toml, undrawn
 from wifu import plan as plans
 from wifu.campaign import check_scenarios
 from wifu.errors import LabError, PlanError
@@ -255,6 +255,63 @@ def test_messages_say_how_it_is_written(
 def test_the_form_that_a_message_shows_works() -> None:
     plan = plans.parse(text(), overrides=['metrics=["jain", "goodput"]'])
     assert plan.metrics == ("jain", "goodput")
+
+
+@pytest.mark.parametrize(
+    ("bad", "line", "words"),
+    [
+        ("a = 1\na = 2", 2, "a is set twice, first on line 1: leave out one"),
+        ("[a]\nx = 1\n[b]\nx = 2\nx = 3", 5, "x is set twice, first on line 4: leave out one"),
+        ("[a]\nx = 1\n[a]", 3, "[a] is there twice, first on line 1: put what is below both"),
+        ("[[a]]\n[a]", 2, "a is a list of tables, first on line 1: write [[a]] here as well"),
+        ("a = 1\n[[a]]", 2, "a is something else already, first on line 1: write [[a]]"),
+        ("a = { x = 1, x = 2 }", 1, "x is set twice between these braces"),
+        ("b = 1\na =\nc = 2", 2, "a has no value: write one behind the ="),
+        ("b = 1\na\nc = 2", 2, "a has no value: write a = ..."),
+        ('a = "x\nb = 1', 1, 'text is not closed: it lacks " at its end'),
+        ("b = 1\na = 'x", 2, "text is not closed: it lacks ' at its end"),
+        ('b = 1\na = """x\ny = 2\n', 2, 'text is not closed: it lacks """ at its end'),
+        ('a = ["x", "y"\nb = 2', 1, "a list is not closed, or lacks a comma"),
+        ("a = [1,\n", 1, "the list of a is not closed: it lacks ]"),
+        ("a = {x = 1\ny = 2}", 1, "a table in braces is not closed, or lacks a comma"),
+        ("a = [tcp-reno, tcp-cubic]", 1, 'text needs quotes, in lists as well: "tcp-reno"'),
+        ("a = tcp-reno", 1, 'text needs quotes: write a = "tcp-reno"'),
+        ("a = True", 1, "write a = true, in small letters"),
+        ("a = \u201cx\u201d", 1, 'quotes are straight ones: write "x"'),
+        ("a: 1", 1, "write a = 1: keys have =, not a colon"),
+        ("a b = 1", 1, "write key = value; a key that has blanks in it stands in quotes"),
+        ("[a\nb = 1", 1, "the name of a table is not closed: write [a]"),
+        ("a = 1 b = 2", 1, "something stands behind the value"),
+        ("a = 1,5", 1, "a list is [1,5], and decimals have a point"),
+        ("a = .5", 1, "write 0.5: a digit stands before the point"),
+        ("a = 05", 1, "a number does not begin with 0: 05"),
+        ('a = "\\q"', 1, "a \\ in text is written twice"),
+        ("= 3", 1, "Invalid statement"),
+        ("", 1, None),
+    ],
+)
+def test_what_is_no_toml_is_told_in_our_words(bad: str, line: int, words: str | None) -> None:
+    if words is None:
+        assert toml.loads(bad) == {}
+        return
+    with pytest.raises(PlanError) as caught:
+        toml.loads(bad, Path("x.toml"))
+    assert str(caught.value).startswith(f"x.toml:{line}: {words}")
+
+
+def test_a_flow_without_a_protocol_is_what_lacks_it() -> None:
+    bare = text().replace('protocol = "{protocol}"\n', "")
+    wrong = refused(bare)
+    assert wrong.key == "scenario.flow.1"
+    assert 'flow 1 has no protocol: write protocol = "{protocol}" there' in str(wrong)
+    other = bare.replace("protocol = [", "transport = [")
+    assert 'write protocol = "{transport}" there' in str(refused(other))
+    # What is no axis of protocols is what is told.
+    assert refused(bare.replace("{hops+1}", "3")).key == "scenario.flow.1"
+    assert refused(text().replace("{hops+1}", "3")).key == "vary.hops"
+    one = bare.replace('protocol = ["tcp-newreno", "tcp-cubic"]\n', "")
+    with pytest.raises(PlanError, match=r'flow\.1: .*write protocol = "tcp-newreno"'):
+        check_scenarios(plans.parse(one))
 
 
 def test_what_else_is_no_toml_has_no_hint_of_quotes() -> None:

@@ -9,27 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wifu import slips
 from wifu.errors import PlanError
 
 
 def loads(text: str, path: Path | None = None) -> dict[str, Any]:
-    """What TOML text says; of what is none PlanError tells file and line."""
+    """What TOML text says; of what is none PlanError tells file and line, and what
+    to write there."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        found = re.search(r"line (\d+)", str(e))
-        # At the end of the text there is no number.
-        line = int(found[1]) if found else max(1, len(text.splitlines()))
-        raise PlanError(f"{e}{_unquoted(text, line)}", "", path, line) from None
-
-
-def _unquoted(text: str, line: int) -> str:
-    """A hint at a quantity, such as `20s`, on a line that is no TOML."""
-    there = text.splitlines()[line - 1 : line]
-    found = re.search(
-        r"[=\[,]\s*([+-]?\d[\d.]*\s*[A-Za-z%][A-Za-z/]*)\s*([,\]}#]|$)", "".join(there)
-    )
-    return f'; text with a unit needs quotes: "{found[1]}"' if found else ""
+        line, what = slips.words(str(e), text)
+        raise PlanError(what, "", path, line) from None
 
 
 def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
