@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::Host;
 
-use crate::perf::{Protocol, parse_seconds};
+use crate::perf::{Protocol, parse_bytes, parse_rate_burst, parse_seconds};
 
 /// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -122,11 +122,20 @@ impl Meter {
     /// `kernel:reno`), which iperf3 measures, or a protocol of WiFu's, which `wifu perf` does.
     ///
     /// # Errors
-    /// A `-C` without a name, or a `-t` that is no time: iperf3 takes that for one without end.
+    /// A `-C` without a name, a `-t` that is no time (iperf3 takes that for one without end), or an
+    /// amount with a unit that there is not (iperf3 leaves it out).
     pub fn new(words: &[&str]) -> anyhow::Result<Meter> {
-        if let Some(text) = time_of(words) {
+        if let Some(text) = given(words, "-t", "--time") {
             let seconds = parse_seconds(text).map_err(|why| anyhow!("-t {text}: {why}"))?;
             ensure!(seconds > 0.0, "-t needs a time to transmit");
+        }
+        for (short, long) in AMOUNTS {
+            if let Some(text) = given(words, short, long) {
+                parse_bytes(text).map_err(|why| anyhow!("{short} {text}: {why}"))?;
+            }
+        }
+        if let Some(text) = given(words, "-b", "--bitrate") {
+            parse_rate_burst(text).map_err(|why| anyhow!("-b {text}: {why}"))?;
         }
         let mut words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
         let at = words.iter().position(|w| w == "-C" || w == "--congestion");
@@ -232,13 +241,21 @@ impl Meter {
     }
 }
 
-/// What the words of iperf3 say of the time.
-fn time_of<'a>(words: &[&'a str]) -> Option<&'a str> {
-    let at = words
-        .iter()
-        .rposition(|w| w.starts_with("--time") || (w.starts_with("-t") && !w.starts_with("--")))?;
+/// iperf3's words that are amounts.
+const AMOUNTS: [(&str, &str); 4] = [
+    ("-n", "--bytes"),
+    ("-k", "--blockcount"),
+    ("-l", "--length"),
+    ("-w", "--window"),
+];
+
+/// What the words of iperf3 say behind an option, the last time.
+fn given<'a>(words: &[&'a str], short: &str, long: &str) -> Option<&'a str> {
+    let equals = format!("{long}=");
+    let named = |w: &&str| *w == long || w.starts_with(&equals) || w.starts_with(short);
+    let at = words.iter().rposition(named)?;
     let word = words[at];
-    let joined = ["--time=", "-t"].iter().find_map(|p| word.strip_prefix(p));
+    let joined = word.strip_prefix(&equals).or(word.strip_prefix(short));
     match joined.filter(|text| !text.is_empty()) {
         Some(text) => Some(text),
         None => Some(words.get(at + 1).copied().unwrap_or_default()),
@@ -338,6 +355,37 @@ mod tests {
         assert_eq!(ours.wifu.as_deref(), Some("tcp-newreno,iw=4"));
         assert_eq!(ours.words.join(" "), "-C tcp-newreno,iw=4 -t 5");
         assert!(Meter::new(&["-C"]).is_err());
+    }
+
+    #[test]
+    fn an_amount_with_an_unknown_unit_is_refused_before_iperf3_leaves_it_out() {
+        for line in [
+            "-n 1X",
+            "-n1X",
+            "--bytes=1Q",
+            "-t 5 -w 64x",
+            "-l 1,5",
+            "-u -b 6Q",
+            "-n",
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            let why = Meter::new(&words).err().expect(line).to_string();
+            assert!(
+                why.contains("expected a number, with K, M, G or T"),
+                "{why}"
+            );
+        }
+        for line in [
+            "-n 1M",
+            "--bytes=64k",
+            "-w 128K -l 1.5k",
+            "-u -b 6M/10",
+            "-k 50",
+            "--length 1",
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert!(Meter::new(&words).is_ok(), "{line}");
+        }
     }
 
     #[test]

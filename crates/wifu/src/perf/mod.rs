@@ -41,7 +41,7 @@ pub use self::protocol::{Protocol, check_name};
 use self::report::{Connected, Machines, Report, Start, TestStart, Wifu, timestamp};
 use self::session::Finished;
 use self::stream::Stream;
-pub use self::units::parse_seconds;
+pub use self::units::{parse_bytes, parse_rate_burst, parse_seconds};
 use crate::limits::allow_descriptors;
 
 /// Runs `wifu perf`.
