@@ -22,6 +22,7 @@ from test_figures import drawn, legend, lightness, panel_titles
 import wifu
 from wifu import figures
 from wifu import plan as plans
+from wifu.figures import legends
 
 NAMES = [f"tcp-reno,iw={n}" for n in range(1, 11)] + [
     "tcp-newreno,profile=kernel-reno,mss=1460,rcv_wnd=93440,ack_every=2",
@@ -106,6 +107,41 @@ def test_a_legend_of_long_names_leaves_room_for_the_panels(
     for axis in panels:
         assert around(axis).y1 <= box(names).y0 + 1, "the legend stands above the panels"
         assert box(axis).height > 0.9 * figure.dpi * (0.7 if columns == 1 else 1)
+
+
+LONG = [
+    f"tcp-newreno,profile=rfc-modern,rcv_wnd={n}00000,snd_buf={n}00000,ack.every=2,iw=10"
+    for n in range(1, 9)
+]
+
+
+@pytest.mark.parametrize("columns", [None, 1, 2])
+@pytest.mark.parametrize("kind", ["lines", "cdf"])
+def test_under_many_long_names_panels_have_half_of_the_figure(
+    tmp_path: Path, kind: str, columns: int | None
+) -> None:
+    found = made(tmp_path, TEXT, LONG)
+    wide = {} if columns is None else {"columns": columns}
+    over = {"x": "hops"} if kind == "lines" else {}
+    figure, _ = folded(found, kind=kind, **wide, **over)
+    (names,) = figure.legends
+    assert box(names).x1 <= figure.bbox.x1 and len(legend(figure)) == len(LONG)
+    high = {round(box(axis).y0): box(axis).height for axis in figure.axes}
+    # Of a column of panels those of all count, between which their titles stand.
+    assert sum(high.values()) >= (0.5 if len(high) == 1 else 0.45) * figure.bbox.height
+    for axis in figure.axes:
+        assert around(axis).y1 <= box(names).y0 + 1
+
+
+def test_one_long_name_leaves_the_short_ones_beside_each_other() -> None:
+    """Broken in two it takes less room than all below each other."""
+    short = [f"tcp-reno,iw={n}" for n in range(1, 8)]
+    long = "tcp-newreno,profile=kernel-reno,mss=1460,rcv_wnd=93440,ack_every=2"
+    named, beside = legends._columns([*short, long], 90)
+    assert beside >= 2 and legends._lines(named, beside) <= 5
+    assert [name.replace("\n", "") for name in named] == [*short, long]
+    # Where all have room, nothing is broken.
+    assert legends._columns(short, 90) == (short, legends._beside(short, 90))
 
 
 @pytest.mark.parametrize("kind", ["bars", "lines", "fairness"])

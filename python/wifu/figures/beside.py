@@ -13,7 +13,7 @@ from wifu import cutoff, stats
 from wifu.api import Results
 from wifu.diverge import ABSENT, Divergence
 from wifu.errors import LabError
-from wifu.figures import page, style
+from wifu.figures import legends, page, style
 from wifu.figures.compare import bar, on_bar
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
@@ -63,7 +63,7 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     page.align(axes, "y")
     axes[-1].set_xlabel(", ".join(words.axis(name) for name in rows[0].labels))
     style.label_rows(axes, label)
-    style.legend(figure, [style.patch(_look(name)) for name in names], names)
+    legends.above(figure, [style.patch(_look(name)) for name in names], names)
     title = f"{label[:1].upper()}{label[1:]} on {', '.join(names)}"
     return figure, title, f"{label[:1].upper()}{label[1:]}; whiskers: 95 % interval (Student t)."
 

@@ -16,7 +16,7 @@ from wifu import cautions, cutoff, stats
 from wifu.api import Results
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, PlanError
-from wifu.figures import along, page, style
+from wifu.figures import along, legends, page, style
 from wifu.figures.along import centred, placed
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
@@ -355,12 +355,12 @@ def _name(
         pairs = list(zip(axes, ends, strict=True))
         if all(style.have_room(axis, own) for axis, own in pairs):
             published = {k: v for k, v in handles.items() if k == "published"}
-            style.legend(figure, list(published.values()), list(published))
+            legends.above(figure, list(published.values()), list(published))
             figure.draw_without_rendering()
             for axis, own in pairs:
                 style.end_labels(axis, own)
             return
-    style.legend(figure, list(handles.values()), [k or "measured" for k in handles])
+    legends.above(figure, list(handles.values()), [k or "measured" for k in handles])
 
 
 def capital(text: str) -> str:

@@ -15,7 +15,7 @@ from wifu import stats, values
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
-from wifu.figures import page, style
+from wifu.figures import legends, page, style
 from wifu.figures.compare import Made, by_of, chosen, counting, first, levels, looks, split
 from wifu.figures.words import Words
 from wifu.metrics import sliding
@@ -94,7 +94,7 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
     for row, text in enumerate(("goodput of the load, Mb/s", "one-way delay, ms")):
         style.label_rows([axes[row] for axes in columns], text)
         page.align([axes[row] for axes in columns], "y")
-    style.legend(figure, list(handles.values()), list(handles))
+    legends.above(figure, list(handles.values()), list(handles))
     caption = (
         f"Run {run}. Above, bytes delivered in order by all flows of a direction, so that it leaps "
         f"where a hole is filled, in a sliding window of {window:.3g} s. Below, each dot is a "
@@ -188,7 +188,7 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     if not total:
         raise LabError(_none("of any run"))
     style.label_rows(axes, "share of datagrams")
-    style.legend(figure, list(handles.values()), list(handles))
+    legends.above(figure, list(handles.values()), list(handles))
     caption = (
         f"Empirical distribution of the one-way delay of {total} datagrams that arrived, of both "
         "directions and of all runs whose series are recorded: under load, and before it (dotted)."

@@ -14,7 +14,7 @@ from matplotlib.patches import FancyArrowPatch, Patch
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
-from wifu.figures import page, style
+from wifu.figures import legends, page, style
 from wifu.figures.compare import MOST, Made, chosen, counting, first
 from wifu.figures.words import Words
 
@@ -231,7 +231,7 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
         if n + page.beside(len(axes), most) >= len(axes) or page.current().axes is not None:
             axis.set_xlabel("time since the packet entered the mesh, ms")
     order = [name for _, name, *_ in PARTS if name in used]
-    style.legend(figure, [used[name] for name in order], order)
+    legends.above(figure, [used[name] for name in order], order)
     counts = sorted({n for _, _, n in found})
     told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     what = "acknowledgements" if reverse else "data packets"

@@ -17,7 +17,7 @@ from wifu.api import LEVEL, Results
 from wifu.cells import Cell, Label
 from wifu.compared import IDENTICAL, Told
 from wifu.errors import LabError
-from wifu.figures import page, style
+from wifu.figures import legends, page, style
 from wifu.figures.along import centred
 from wifu.figures.compare import (
     Made,
@@ -113,7 +113,7 @@ def ratio(results: Results, spec: dict[str, Any]) -> Made:
     if not results.plan.deterministic:
         handles += [_mark(0, style.INK), _mark(0, style.INK, full=False)]
         names += [f"differs (p < {LEVEL:g}, Holm)", "no difference shown"]
-    style.legend(figure, handles, names)
+    legends.above(figure, handles, names)
     what = capital(words.metric(name))
     title = f"{what} relative to {words.apart(pair, base)}"
     return figure, title, _caption(task, cells, frame, limits) + rest

@@ -14,7 +14,7 @@ from wifu.api import Results
 from wifu.cautions import carriers
 from wifu.cells import Cell
 from wifu.errors import LabError
-from wifu.figures import page, style
+from wifu.figures import legends, page, style
 from wifu.figures.compare import (
     Made,
     by_of,
@@ -88,7 +88,7 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
         (style.patch(look), words.apart(by, label))
         for look, label in zip(looking, every, strict=True)
     ]
-    style.legend(figure, [p for p, _ in named], [name for _, name in named])
+    legends.above(figure, [p for p, _ in named], [name for _, name in named])
     caption = f"{capital(what)} of each flow, and "
     together = f"of all together (aggregate: {TOGETHER[results.plan.measure.mode]}); "
     caption += together if metric == "goodput" else "the mean of all files; "

@@ -18,7 +18,7 @@ from wifu.api import Results
 from wifu.cautions import carriers
 from wifu.cells import Cell, Label
 from wifu.errors import LabError
-from wifu.figures import page, style
+from wifu.figures import legends, page, style
 from wifu.figures.along import centred
 from wifu.figures.compare import (
     Made,
@@ -132,7 +132,7 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
         for axis in axes:
             _room(axis, [x for x in (*rooms, *beyond) if x.size])
     style.label_rows(axes, "share of runs" if name else "share of flows")
-    style.legend(figure, list(handles.values()), list(handles))
+    legends.above(figure, list(handles.values()), list(handles))
     what = f"{words.metric(name)} of the runs" if name else "goodput of the flows"
     total = sum(x.size for x in samples)
     told = counts(results, cells, name)
@@ -313,7 +313,7 @@ def fairness(results: Results, spec: dict[str, Any]) -> Made:
     title = words.metric("jain")
     title = title if title != metric_of("jain").label else f"{title} (1: equal shares)"
     style.label_rows(axes, title)
-    style.legend(figure, list(handles.values()), list(handles))
+    legends.above(figure, list(handles.values()), list(handles))
     told = of_runs(results, cells)
     if told != "no interval":
         told = f"bar: mean, {told}, cut where no index can be (above 1, below 0)"
@@ -392,7 +392,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     ]
     if len(levels(results.plan.cells, by)) > 1:
         # Where one level alone is shown, its name tells that others are not.
-        style.legend(figure, drawn_as, shown, least=1)
+        legends.above(figure, drawn_as, shown, least=1)
     towards = ("upper" if up.better == "more" else "lower") + (
         " left" if right.better == "less" else " right"
     )

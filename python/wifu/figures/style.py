@@ -488,47 +488,6 @@ def from_zero(axes: Sequence[Axes]) -> None:
             axis.set_ylim(0, 1)
 
 
-def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], least: int = 2) -> None:
-    """The names of what is shown, if there are so many, in as few lines as they need above the
-    panels.
-    """
-    if len(labels) < least and "published" not in labels:
-        return
-    given = page.current().axes
-    if given:
-        given[0].legend(handles, labels)
-        return
-    size = float(mpl.rcParams["legend.fontsize"])
-    letters = float(figure.get_figwidth()) * 72 / size / 0.58
-    beside = _beside(labels, letters)
-    named = [wrapped(label, int(letters - 8.5)) for label in labels]
-    figure.legend(
-        handles,
-        named,
-        loc="outside upper left",
-        ncols=beside,
-        handlelength=2.2,
-        columnspacing=1.6,
-        borderaxespad=0.2,
-    )
-    # Two lines have room above the panels; for more the figure becomes higher.
-    rows = -(-len(named) // beside)
-    columns = [named[n : n + rows] for n in range(0, len(named), rows)]
-    lines = max(sum(name.count("\n") + 1 for name in column) for column in columns)
-    if lines > 2:
-        figure.set_figheight(float(figure.get_figheight()) + (lines - 2) * 1.5 * size / 72)
-
-
-def _beside(labels: Sequence[str], letters: float) -> int:
-    """The columns of a legend: as many as there is room for in a line of so many letters."""
-    for rows in range(1, len(labels)):
-        longest = [max(map(len, labels[n : n + rows])) for n in range(0, len(labels), rows)]
-        # Each takes its longest name, its sign and the room beside it.
-        if sum(longest) + 8.5 * len(longest) <= letters:
-            return len(longest)
-    return 1
-
-
 def have_room(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> bool:
     """Whether names can stand at the ends of these lines: each so near its own that one sees in
     grey whose it is, and all so short that the panel keeps most of its room.

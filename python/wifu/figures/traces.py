@@ -13,7 +13,7 @@ from wifu import stats, values
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
-from wifu.figures import page, style
+from wifu.figures import legends, page, style
 from wifu.figures.compare import chosen, counting, first
 from wifu.figures.words import Words, with_unit
 from wifu.metrics import sliding
@@ -117,7 +117,7 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
                 axis.set_ylim(bottom=0)
             style.from_zero(axes)
         page.align(axes, "y")
-    style.legend(figure, list(lines.values()), list(lines))
+    legends.above(figure, list(lines.values()), list(lines))
     caption = f"Run {run}."
     if "goodput" in show:
         caption += " Goodput: bytes delivered in order, so that it leaps where a hole is filled, "
@@ -347,7 +347,7 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
     unit = "data segment" if results.plan.runner == "mock" else "offset in the stream, kB"
     for row in range(2 if below else 1):
         style.label_rows([axes[row] for axes in columns], unit)
-    style.legend(figure, list(handles.values()), list(handles))
+    legends.above(figure, list(handles.values()), list(handles))
     caption = f"Run {run}, flow {flow}. Each dot is a segment that leaves the sender."
     if below:
         nth = {1: "first", 2: "second", 3: "third"}.get(which, f"{which}th")
