@@ -151,6 +151,10 @@ def test_a_report_has_the_simulators_names_and_the_times_of_the_run() -> None:
     assert (row["start_s"], row["connected_s"], row["finished"]) == (2.0, 2.01, True)
     assert (row["connections"], row["retransmissions"], row["fault"]) == (2, 3, None)
     assert "srtt_s" not in row, "what nobody knows is absent, not zero"
+    assert "fault_s" not in row
+    broken = json.loads(json.dumps(REPORT))
+    broken["wifu"]["application"] |= {"fault": "reset", "fault_s": 1.0}
+    assert apps_live.told(broken, 2.0, 2.0)["fault_s"] == 2.5
     unknown = json.loads(json.dumps(REPORT))
     del unknown["wifu"]["application"]["retransmits"]
     assert "retransmissions" not in apps_live.told(unknown, 0.0, 1.0)
