@@ -432,7 +432,6 @@ fn share(text: &str) -> Option<f64> {
     Some(number.parse::<f64>().ok()? / whole)
 }
 
-/// A value of TOML, or text.
 /// Keys that are times, which words have with a unit.
 const TIMES: [&str; 3] = ["delay", "variation", "intr_latency"];
 /// Fewer bit/s than any wire has that somebody means.
@@ -452,6 +451,7 @@ fn without_unit(key: &str, text: &str) -> Option<String> {
     }
 }
 
+/// A value of TOML, or text.
 fn value(text: &str) -> Value {
     if let Ok(n) = text.parse::<i64>() {
         return Value::Integer(n);
