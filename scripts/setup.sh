@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs, and nothing that is there already.
 #
-#   scripts/setup.sh build lint test apps demo bench docs fuzz audit python lab suites
+#   scripts/setup.sh build lint test apps demo emu bench docs fuzz audit python lab suites
 #
 # Written for Debian 12. Everything that it installs has a name in this file: packages of Debian, the
 # Rust toolchain of rust-toolchain.toml, two cargo tools, and the Python packages of tools/*.lock and
@@ -143,6 +143,8 @@ purpose() {
             packages ip iproute2 curl curl
             venv tools/requirements.lock
             ;;
+        # What the book types on emulated hosts.
+        emu) packages ip iproute2 ping iputils-ping tcpdump tcpdump iperf3 iperf3 ;;
         bench)
             toolchain
             packages ip iproute2 iptables iptables iperf3 iperf3 ethtool ethtool ns ns2
@@ -176,5 +178,5 @@ purpose() {
     esac
 }
 
-[ $# -gt 0 ] || die "say for what: build lint test apps demo bench docs fuzz audit python lab suites"
+[ $# -gt 0 ] || die "say for what: build lint test apps demo emu bench docs fuzz audit python lab suites"
 for p in "$@"; do purpose "$p"; done

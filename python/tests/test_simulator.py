@@ -206,10 +206,26 @@ protocol = ["tcp-newreno", "tcp-tahoe"]
     tried = data["packets"] + data["lost"]
     assert (data["packet_loss"] == data["lost"] / tried).all()
     assert data["packet_loss"].between(0, 1).all() and data["packet_loss"].max() > 0
+    assert data["queue_drops"].eq(0).all()
     assert data["passive_loss"].isna().tolist() == [False, False, True] * 2
     means = data.groupby("run")["passive_loss"].mean()
     told = found.sample("passive_loss", {"protocol": "tcp-tahoe"}).droplevel("cell")
     assert means.to_numpy() == pytest.approx(told.to_numpy())
+
+
+def test_what_full_queues_refused_is_told_of_hops() -> None:
+    told = wifu.run(
+        {
+            "topology": {"words": "linear,4", "set": "TB-W3"},
+            "radio": {"queue": 3, "ring": 2},
+            "stop": {"time": "5s"},
+            "flow": [{"from": "n1", "to": "n4", "protocol": "tcp-newreno", "app": "bulk"}],
+        }
+    )
+    hops = told.hops()
+    drops = {n["name"]: n["queue_drops"] for n in told.outcome["nodes"]}
+    assert hops["queue_drops"].tolist() == [drops[name] for name in hops["from"]]
+    assert hops["queue_drops"].sum() > 0
 
 
 def test_a_flow_or_a_recorder_more_shifts_nobodys_channel() -> None:

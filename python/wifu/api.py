@@ -65,8 +65,8 @@ class Run:
         return pd.DataFrame(self.outcome.get("links") or [])
 
     def hops(self) -> pd.DataFrame:
-        """One row per flow, direction and hop: where the packets' time went, and `packet_loss` and
-        `passive_loss` there (see `wifu.metrics.hop_rows`).
+        """One row per flow, direction and hop: where the packets' time went, `packet_loss`,
+        `queue_drops` and `passive_loss` there (see `wifu.metrics.hop_rows`).
         """
         return pd.DataFrame(metrics.hop_rows(self.outcome))
 

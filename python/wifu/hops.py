@@ -38,10 +38,13 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
     """The hops of an outcome, each with what was lost there.
 
     `packet_loss` at hop i: the share of the packets that node i sent that node i+1 never got, after
-    all attempts. `passive_loss` at hop i: of the packets that node i+1 handed on, the share of
-    which node i heard no attempt; nan at the last hop, and where the simulator did not count it.
+    all attempts. What a full queue refused was not sent: `queue_drops` is how many packets that of
+    node i refused, of all flows; nan where it is not counted. `passive_loss` at hop i: of the
+    packets that node i+1 handed on, the share of which node i heard no attempt; nan at the last
+    hop, and where the simulator did not count it.
     """
     rows = []
+    drops = {node["name"]: node.get("queue_drops") for node in outcome.get("nodes") or []}
     for reverse in (False, True):
         for way in _ways(outcome, reverse):
             try:
@@ -51,7 +54,10 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
             for hop, passive in zip(way, unheard, strict=True):
                 tried = (hop.get("packets") or 0) + (hop.get("lost") or 0)
                 lost = (hop.get("lost") or 0) / tried if tried else float("nan")
-                rows.append({**hop, "packet_loss": lost, "passive_loss": passive})
+                told = {"packet_loss": lost, "passive_loss": passive}
+                refused = drops.get(hop["from"])
+                told["queue_drops"] = float("nan") if refused is None else float(refused)
+                rows.append({**hop, **told})
     return sorted(rows, key=lambda hop: (hop["flow"], hop["reverse"], hop["hop"]))
 
 

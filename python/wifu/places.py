@@ -16,6 +16,9 @@ from pathlib import Path
 from wifu.errors import Cancelled, LabError, RunError
 from wifu.ssh import Connection
 
+RIGHTS = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
+"""Bits of the capabilities that namespaces and devices need."""
+
 
 @dataclass
 class Started:
@@ -234,6 +237,22 @@ def deaf() -> Iterator[None]:
 
 
 def need_root(what: str) -> None:
-    """LabError unless this process is root, which `what` needs."""
+    """LabError unless this process is root, which `what` needs, with the rights to make
+    namespaces and devices, which root of a container may lack.
+    """
     if os.geteuid() != 0:
         raise LabError(f"{what} needs root: run this by sudo")
+    if missing := [name for name, bit in RIGHTS.items() if not rights() >> bit & 1]:
+        raise LabError(
+            f"{what} needs {' and '.join(missing)}, which root has not here, as in a container: "
+            "`wifu doctor` says what this host lacks"
+        )
+
+
+def rights() -> int:
+    """The capabilities of this process as a mask (`capabilities(7)`); all if nobody tells."""
+    try:
+        told = Path("/proc/self/status").read_text()
+        return int(told.split("CapEff:")[1].split()[0], 16)
+    except (OSError, IndexError, ValueError):
+        return -1

@@ -101,6 +101,12 @@ class Tables:
         for key in table:
             if key not in valid:
                 where = f"{path}.{key}" if path else key
+                if not path and key in ("protocol", "profile", "lane", "handlers"):
+                    raise PlanError(
+                        "belongs in a file of compositions, which a plan names: compositions = "
+                        '["mine.toml"], beside the plan',
+                        key,
+                    )
                 raise PlanError(f"unknown key; {nearest(key, valid)}", where)
 
     def _get(self, key: str, kind: type, default: Value) -> Value:

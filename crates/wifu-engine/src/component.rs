@@ -203,8 +203,9 @@ impl Cx<'_> {
         let v = &mut self.board;
         assert!(
             v.grant.has(S::GRANT),
-            "slot {} wrote facts it did not declare",
-            v.slot
+            "the part in slot {} wrote `{}`, which its descriptor does not declare (`writes`)",
+            v.slot,
+            S::GRANT.names().next().unwrap_or("?")
         );
         f(S::of(v.board));
     }

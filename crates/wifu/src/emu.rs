@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use crate::known::Known;
 use crate::limits::allow_descriptors;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::{Subcommand, ValueEnum};
+use rustix::thread::CapabilitySet;
 use serde_json::json;
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::control::ask_socket;
@@ -313,6 +314,13 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
              steps)"
         );
     }
+    let rights = rustix::thread::capabilities(None).context("capabilities")?;
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    ensure!(
+        rights.effective.contains(needed),
+        "namespaces and TAP devices need CAP_SYS_ADMIN and CAP_NET_ADMIN, which root has not here, as in a \
+         container: `wifu doctor` says what this host lacks"
+    );
     let _lock = alone::alone(args)?;
     // Before any thread starts, so that none is killed by them.
     let signals = Signals::block().context("blocking signals")?;

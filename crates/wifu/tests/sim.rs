@@ -824,6 +824,10 @@ fn errors_say_what_would_be_right() {
         ("--topo linear,3 --flow n1:n3:tcp-reno", "stop"),
         ("--topo linear,3 --flow n1:n3:tcp-reno,byts=1M", "bytes"),
         (
+            "--topo linear,3 --flow n1:n3:tcp-reno,gate=nagle,bytes=1M",
+            "did you mean `gates`",
+        ),
+        (
             "--topo linear,3 --protocol tcp-reno radio.rat=6M",
             "did you mean `rate`",
         ),

@@ -382,7 +382,12 @@ impl Session {
         match programs::wait(&mut child, &self.signals)? {
             Ended::Status(status) => {
                 if let Some(code) = status.code().filter(|c| *c != 0) {
-                    self.say(&format!("(exit status {code})"));
+                    // The shell's word for a command that there is not.
+                    let hint = match code {
+                        127 => "; `scripts/setup.sh emu` installs ping, tcpdump and iperf3",
+                        _ => "",
+                    };
+                    self.say(&format!("(exit status {code}{hint})"));
                 }
                 self.failed += usize::from(!status.success());
             }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value as Json, json};
+use wifu_engine::Role;
 use wifu_node::Registry;
 use wifu_sim::scenario::{Scenario, SeriesSpec};
 use wifu_wire::names::meant;
@@ -132,7 +133,8 @@ fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
         }
         let longer = format!("{protocol},{word}");
         // One that neither knows may be meant for either.
-        if let Some(question) = meant(key, FLOW_KEYS)
+        let roles = Role::ALL.map(Role::key).into_iter();
+        if let Some(question) = meant(key, roles.chain(FLOW_KEYS))
             && let Err(error) = registry.resolve(&longer)
         {
             // A parameter that it knows has a wrong value.
