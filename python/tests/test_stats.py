@@ -334,3 +334,28 @@ def test_the_rate_of_batches_of_equal_amounts_has_no_bias() -> None:
     assert (even.estimate, even.low, even.high, even.n) == pytest.approx(
         (plain.estimate, plain.low, plain.high, 4)
     )
+
+
+@pytest.mark.parametrize("n", [3, 5, 8, 11])
+@pytest.mark.parametrize("step", [0.0, 0.1, 1.0])
+def test_changes_of_signs_are_scipys(n: int, step: float) -> None:
+    rng = np.random.default_rng(n)
+    x, y = rng.normal(size=n), rng.normal(size=n) + 0.5
+    if step:  # many sums are equal
+        x, y = np.round(x / step / 5) * step, np.round(y / step / 5) * step + step
+    theirs = sps.permutation_test(
+        (x, y),
+        lambda a, b, axis: np.mean(a - b, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=np.inf,
+    )
+    ours = stats.paired_difference(x, y)
+    assert ours.p_permutation == pytest.approx(theirs.pvalue, abs=1e-12)
+
+
+def test_twenty_pairs_of_hundreds_of_tests_take_no_time() -> None:
+    """All their changes of signs are looked at: the least p there can be is found."""
+    d = np.arange(1.0, 21.0)
+    found = stats.paired_difference(d, np.zeros(20), tests=400)
+    assert found.p_permutation == stats.least_p(20)
