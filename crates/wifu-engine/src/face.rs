@@ -3,7 +3,6 @@
 
 use crate::fact::Fact;
 use crate::params::ParamSpec;
-use wifu_wire::format::Field;
 use wifu_wire::{Format, HeadField};
 
 /// What somebody does with a header word or an annotation.
@@ -190,7 +189,7 @@ impl Face {
     /// Whether this counts the nodes that a packet passes, in a header of this format.
     pub fn counts_nodes(&self, format: &Format) -> bool {
         let mut own = format.own();
-        let word = own.find(|w| w.field == Field::HopCount);
+        let word = own.find(|w| w.counts_nodes());
         word.is_some_and(|word| {
             let mut words = self.words.iter();
             words.any(|w| w.name == word.name && w.access.writes())

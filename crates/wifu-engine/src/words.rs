@@ -64,7 +64,7 @@ pub(crate) fn counted(
     handlers: &[Face],
 ) -> Result<Option<Place>, ConfigError> {
     let format = wire.format();
-    let Some(word) = format.own().find(|w| w.field == Field::HopCount) else {
+    let Some(word) = format.own().find(|w| w.counts_nodes()) else {
         let what = format!(
             "wire = \"{}\" has no word that counts the nodes (`Field::HopCount`), so nobody would \
              notice a node that does not serve [lane.{}]; give the format one, or write wire = \
@@ -157,7 +157,7 @@ pub(crate) fn unlike(
         String::from(
             "names the transmitter to it, and is none that lanes write (`Field::Transmitter`)",
         )
-    } else if own.counts_hops && word.field != Field::HopCount {
+    } else if own.counts_hops && !word.counts_nodes() {
         String::from("counts the nodes to it, and does not (`Field::HopCount`)")
     } else if let Some(class) = own.marks.filter(|class| !told(*class)) {
         format!(

@@ -119,6 +119,14 @@ impl Wire for Proper {
         self.inner.hop_count()
     }
 
+    fn counted(&self, bytes: &[u8]) -> Option<u32> {
+        self.inner.counted(bytes)
+    }
+
+    fn count_says(&self, nodes: u32) -> u32 {
+        self.inner.count_says(nodes)
+    }
+
     fn transmitter(&self) -> Option<Place> {
         self.inner.transmitter()
     }

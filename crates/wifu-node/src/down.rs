@@ -118,9 +118,10 @@ impl Lanes {
         let served = &self.served[usize::from(key.served)];
         let counted = |count| Some((count, served.wire.counted(&ways.octets(ticket)[at..])?));
         if let Some((count, nodes)) = served.counts().and_then(counted) {
-            self.head.set(count.word, nodes + 1);
+            let says = served.wire.count_says(nodes + 1);
+            self.head.set(count.word, says);
             ways.patch(ticket, &mut |packet| {
-                count.write(&mut packet[at..], nodes + 1);
+                count.write(&mut packet[at..], says);
             });
         }
     }
@@ -189,7 +190,7 @@ impl Lanes {
         let wire = &self.served[usize::from(lane.key.served)].wire;
         sign(&**wire, &mut self.head, ways.me());
         if let Some(count) = lane.conn.blueprint().counts {
-            self.head.set(count.word, 1);
+            self.head.set(count.word, wire.count_says(1));
         }
         wire.patch(&self.head, &mut packet[HEADER..]);
         ipv4::emit(&ip, len, packet);

@@ -73,9 +73,12 @@ fn values(f: &Format, w: &WordDecl) -> Vec<u32> {
     }
     match w.field {
         Field::Ranges(unit) => [1, 2].map(|n| n * u32::from(unit)).into(),
+        Field::Runs => vec![1, 2],
+        Field::Type(types) => types.iter().map(|t| t.value).collect(),
         _ if w.bits == 1 => vec![1],
         Field::Own
         | Field::HopCount
+        | Field::HopsLeft(_)
         | Field::Transmitter
         | Field::Window(_)
         | Field::Seq

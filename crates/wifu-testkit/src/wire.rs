@@ -37,8 +37,7 @@ pub fn conform(wire: &dyn Wire) {
     for (decl, place) in places(format).into_iter().filter(|(d, _)| d.is_own()) {
         let first = format.place(decl.name);
         assert_eq!(wire.place(decl.name), first, "{}: place", format.name);
-        let counts = decl.field == Field::HopCount;
-        assert!(!counts || wire.hop_count() == Some(place), "{}", decl.name);
+        assert!(!decl.counts_nodes() || wire.hop_count() == Some(place), "{}", decl.name);
     }
     assert!(
         wire.overhead() as usize >= format.fixed(),
@@ -86,7 +85,11 @@ fn noise(wire: &dyn Wire, rng: &mut Rng) {
 /// Put a value into the decoded header.
 fn set(head: &mut Head, (decl, place): &(WordDecl, Place), value: u32) {
     match decl.field {
-        Field::Own | Field::HopCount | Field::Transmitter => head.set(place.word, value),
+        Field::Own
+        | Field::HopCount
+        | Field::HopsLeft(_)
+        | Field::Type(_)
+        | Field::Transmitter => head.set(place.word, value),
         Field::Sport => head.sport = value as u16,
         Field::Dport => head.dport = value as u16,
         Field::ConnId => head.conn_id = value,
@@ -114,7 +117,11 @@ fn set(head: &mut Head, (decl, place): &(WordDecl, Place), value: u32) {
 /// What a word must be on the wire; `None` where the decoded header does not say.
 fn carried(head: &Head, (decl, place): &(WordDecl, Place)) -> Option<u32> {
     Some(match decl.field {
-        Field::Own | Field::HopCount | Field::Transmitter => head.get(place.word),
+        Field::Own
+        | Field::HopCount
+        | Field::HopsLeft(_)
+        | Field::Type(_)
+        | Field::Transmitter => head.get(place.word),
         Field::Is(value, _) => value,
         Field::Sport => u32::from(head.sport),
         Field::Dport => u32::from(head.dport),
@@ -134,9 +141,13 @@ fn carried(head: &Head, (decl, place): &(WordDecl, Place)) -> Option<u32> {
         Field::TsOk => u32::from(head.options.ts_ok),
         Field::Unserved => u32::from(head.unserved?),
         Field::HasUnserved => u32::from(head.unserved.is_some()),
-        Field::Length(_) | Field::Ranges(_) | Field::Checksum | Field::Inner | Field::Other => {
-            return None;
-        }
+        Field::Length(_)
+        | Field::Ranges(_)
+        | Field::Runs
+        | Field::Payload
+        | Field::Checksum
+        | Field::Inner
+        | Field::Other => return None,
     })
 }
 
@@ -189,8 +200,13 @@ impl<'a> Sample<'a> {
         if let Some(other) = same.and_then(|t| t.payload) {
             payload = !other;
         }
+        let runs = format.words.iter().any(|w| w.field == Field::Runs);
         for _ in 0..rng.below(4) {
-            head.push_range((Seq(rng.next_u32()), Seq(rng.next_u32())));
+            let (start, mut end) = (Seq(rng.next_u32()), Seq(rng.next_u32()));
+            if runs {
+                end = start.plus(end.0 & 0xFFFF);
+            }
+            head.push_range((start, end));
         }
         let mut bytes = vec![0; ROOM];
         let header = wire.emit(&head, &mut bytes);

@@ -7,6 +7,8 @@ use crate::units::Seq;
 
 /// Octets of one range behind the fixed header.
 const RANGE: usize = 8;
+/// The same as a first number and how many they are.
+const RUN: usize = 6;
 
 /// A word with all that the loops need to know of it.
 #[derive(Debug)]
@@ -46,8 +48,13 @@ pub struct Codec {
     /// Some word does not stand on all types.
     varies: bool,
     ranges: Option<(Place, u32)>,
+    /// Octets of one range.
+    range: usize,
     hop_count: Option<Place>,
+    /// What the word that counts nodes down begins with.
+    hops_left: Option<u32>,
     transmitter: Option<Place>,
+    payload: Option<Place>,
     /// Most ranges that a packet carries.
     most: usize,
 }
@@ -99,10 +106,18 @@ impl Codec {
             varies: words.iter().any(|w| w.on != all),
             ranges: words.iter().find_map(|w| match w.field {
                 Field::Ranges(unit) => Some((w.place, u32::from(unit.max(1)))),
+                Field::Runs => Some((w.place, 1)),
                 _ => None,
             }),
-            hop_count: find(&|f| f == Field::HopCount).map(|w| w.place),
+            range: find(&|f| f == Field::Runs).map_or(RANGE, |_| RUN),
+            hop_count: find(&|f| matches!(f, Field::HopCount | Field::HopsLeft(_)))
+                .map(|w| w.place),
+            hops_left: words.iter().find_map(|w| match w.field {
+                Field::HopsLeft(from) => Some(u32::from(from)),
+                _ => None,
+            }),
             transmitter: find(&|f| f == Field::Transmitter).map(|w| w.place),
+            payload: find(&|f| f == Field::Payload).map(|w| w.place),
             types,
             words,
             format,
@@ -126,7 +141,24 @@ impl Codec {
 
     fn header(&self, bytes: &[u8]) -> usize {
         let count = |(place, unit): (Place, u32)| place.read(bytes) / unit;
-        self.format.fixed() + RANGE * self.ranges.map_or(0, count) as usize
+        self.format.fixed() + self.range * self.ranges.map_or(0, count) as usize
+    }
+
+    /// Write this range in its octets. Of a run that is longer than they can say, its beginning.
+    fn put_range(&self, (start, end): (Seq, Seq), out: &mut [u8]) {
+        out[..4].copy_from_slice(&start.0.to_be_bytes());
+        if self.range == RANGE {
+            out[4..].copy_from_slice(&end.0.to_be_bytes());
+        } else {
+            let length = u16::try_from(end.since(start)).unwrap_or(u16::MAX);
+            out[4..].copy_from_slice(&length.to_be_bytes());
+        }
+    }
+
+    /// Octets behind the header, as many as its word can say.
+    fn payload_of(&self, bytes: &[u8]) -> u32 {
+        let n = bytes.len().saturating_sub(self.header(bytes));
+        u32::try_from(n).unwrap_or(u32::MAX)
     }
 
     fn sum(&self, pseudo: &Pseudo, bytes: &[u8]) -> Sum {
@@ -176,7 +208,14 @@ impl Has {
 fn take(head: &mut Head, w: &Resolved, value: u32, has: &Has) {
     let set = |on: bool, v: u32| on.then_some(v);
     match w.field {
-        Field::Own | Field::HopCount | Field::Transmitter => head.set(w.place.word, value),
+        Field::Own | Field::HopCount | Field::HopsLeft(_) | Field::Transmitter => {
+            head.set(w.place.word, value);
+        }
+        Field::Type(types) => {
+            head.set(w.place.word, value);
+            let found = types.iter().find(|t| t.value == value);
+            head.flags = found.map_or(head.flags, |t| head.flags.with(t.flags));
+        }
         Field::Sport => head.sport = value as u16,
         Field::Dport => head.dport = value as u16,
         Field::ConnId => head.conn_id = value,
@@ -205,6 +244,13 @@ fn give(head: &Head, w: &Resolved, format: &Format) -> u32 {
     } = head.options;
     match w.field {
         Field::Own | Field::HopCount | Field::Transmitter => head.get(w.place.word),
+        Field::HopsLeft(_) | Field::Type(_) if head.is_set(w.place.word) => head.get(w.place.word),
+        Field::HopsLeft(from) => u32::from(from),
+        Field::Type(types) => {
+            let acks = head.ack.is_some();
+            let found = types.iter().find(|t| t.fits(head.flags, acks));
+            found.map_or(0, |t| t.value)
+        }
         Field::Is(value, _) => value,
         Field::Sport => u32::from(head.sport),
         Field::Dport => u32::from(head.dport),
@@ -225,7 +271,12 @@ fn give(head: &Head, w: &Resolved, format: &Format) -> u32 {
         Field::Unserved => u32::from(head.unserved.unwrap_or(0)).min(w.place.most()),
         Field::HasUnserved => u32::from(head.unserved.is_some()),
         Field::Length(unit) => u32::from(format.header) / u32::from(unit.max(1)),
-        Field::Ranges(_) | Field::Checksum | Field::Inner | Field::Other => 0,
+        Field::Ranges(_)
+        | Field::Runs
+        | Field::Payload
+        | Field::Checksum
+        | Field::Inner
+        | Field::Other => 0,
     }
 }
 
@@ -265,8 +316,13 @@ impl Wire for Codec {
         for w in self.words.iter().filter(|w| w.on & kind != 0) {
             take(head, w, w.place.read(bytes), &has);
         }
-        for block in bytes[fixed..length].chunks_exact(RANGE) {
-            if !head.push_range((Seq(word32(block, 0)), Seq(word32(block, 4)))) {
+        for block in bytes[fixed..length].chunks_exact(self.range) {
+            let start = Seq(word32(block, 0));
+            let end = match self.range {
+                RUN => start.plus(u32::from(u16::from_be_bytes([block[4], block[5]]))),
+                _ => Seq(word32(block, 4)),
+            };
+            if !head.push_range((start, end)) {
                 return Err("more ranges than any format has");
             }
         }
@@ -298,15 +354,14 @@ impl Wire for Codec {
         let Some((place, unit)) = self.ranges else {
             return fixed;
         };
-        let room = out.len().saturating_sub(fixed) / RANGE;
+        let room = out.len().saturating_sub(fixed) / self.range;
         let n = head.ranges().len().min(room).min(self.most);
         place.write(out, n as u32 * unit);
-        for (i, (start, end)) in head.ranges()[..n].iter().enumerate() {
-            let at = fixed + i * RANGE;
-            out[at..at + 4].copy_from_slice(&start.0.to_be_bytes());
-            out[at + 4..at + 8].copy_from_slice(&end.0.to_be_bytes());
+        let blocks = out[fixed..].chunks_exact_mut(self.range);
+        for (range, block) in head.ranges()[..n].iter().zip(blocks) {
+            self.put_range(*range, block);
         }
-        fixed + n * RANGE
+        fixed + n * self.range
     }
 
     fn patch(&self, head: &Head, bytes: &mut [u8]) {
@@ -323,6 +378,9 @@ impl Wire for Codec {
             let length = bytes.len() as u16;
             bytes[4..6].copy_from_slice(&length.to_be_bytes());
         }
+        if let Some(place) = self.payload {
+            place.write(bytes, self.payload_of(bytes));
+        }
         let Some(at) = self.checksum else { return };
         bytes[at..at + 2].fill(0);
         let sum = self.sum(pseudo, bytes).finish();
@@ -331,7 +389,9 @@ impl Wire for Codec {
 
     fn verify(&self, pseudo: &Pseudo, bytes: &[u8]) -> bool {
         let long = bytes.len() >= self.format.fixed();
-        long && (self.checksum.is_none() || self.sum(pseudo, bytes).finish() == 0)
+        let payload = |place: Place| place.read(bytes) == self.payload_of(bytes);
+        long && self.payload.is_none_or(payload)
+            && (self.checksum.is_none() || self.sum(pseudo, bytes).finish() == 0)
     }
 
     fn place(&self, word: &str) -> Option<Place> {
@@ -345,9 +405,19 @@ impl Wire for Codec {
     fn counted(&self, bytes: &[u8]) -> Option<u32> {
         let place = self.hop_count?;
         let kind = 1 << self.kind(bytes, Some(bytes.len() > self.header(bytes)));
-        let word = self.words.iter().find(|w| w.field == Field::HopCount);
+        let counts = |f| matches!(f, Field::HopCount | Field::HopsLeft(_));
+        let word = self.words.iter().find(|w| counts(w.field));
         word.filter(|w| w.hops & kind != 0)?;
-        Some(place.read(bytes)).filter(|n| *n < place.most())
+        let value = place.read(bytes);
+        match self.hops_left {
+            Some(from) => from.checked_sub(value).filter(|_| value > 0),
+            None => Some(value).filter(|n| *n < place.most()),
+        }
+    }
+
+    fn count_says(&self, nodes: u32) -> u32 {
+        self.hops_left
+            .map_or(nodes, |from| from.saturating_sub(nodes))
     }
 
     fn transmitter(&self) -> Option<Place> {

@@ -62,9 +62,15 @@ pub enum Field {
     /// The same, and it counts the nodes that looked at the packet: the receiver compares it with
     /// the IP TTL lost on the way.
     HopCount,
+    /// The same, counting down: this less the nodes that looked at it. An end that did not write it
+    /// sends this.
+    HopsLeft(u8),
     /// The same, and it is the IPv4 address of the node that transmits this copy: lanes write it,
     /// and do not believe an overheard packet that names another node than the link does.
     Transmitter,
+    /// The same, and it is the packet's type as a number. Where no part says one, it follows from
+    /// flags and acknowledgement: the first entry that fits counts.
+    Type(&'static [Stands]),
     /// Always this; a packet with another value is refused for the reason.
     Is(u32, &'static str),
     /// Source port.
@@ -108,12 +114,40 @@ pub enum Field {
     Length(u8),
     /// How many ranges follow the fixed header, in units of this many per range.
     Ranges(u8),
+    /// The same as a plain number, of ranges in six octets: the first number, and how many they are
+    /// (16 bits).
+    Runs,
+    /// Octets of payload.
+    Payload,
     /// The Internet checksum.
     Checksum,
     /// IP protocol number of what follows the header, which is no transport's own.
     Inner,
     /// Understood by the format's own code, or by nobody.
     Other,
+}
+
+/// A value of [`Field::Type`], and what of the common header it stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stands {
+    /// The value.
+    pub value: u32,
+    /// Flags that a packet of this type has.
+    pub flags: Flags,
+    /// Whether it acknowledges; `None`: it may.
+    pub acks: Option<bool>,
+}
+
+impl Stands {
+    /// This value stands for these flags.
+    pub const fn new(value: u32, flags: Flags, acks: Option<bool>) -> Stands {
+        Stands { value, flags, acks }
+    }
+
+    /// Whether a header with these is of this type.
+    pub(crate) fn fits(&self, flags: Flags, acks: bool) -> bool {
+        flags.0 & self.flags.0 == self.flags.0 && self.acks.is_none_or(|a| a == acks)
+    }
 }
 
 /// A word: 1 to 32 bits of the fixed header.
@@ -214,6 +248,11 @@ impl WordDecl {
     /// Whether it stands on packets of this type.
     pub fn stands_on(&self, packet: &str) -> bool {
         self.on.is_empty() || self.on.contains(&packet)
+    }
+
+    /// Whether nodes that look at the packet count themselves in it.
+    pub fn counts_nodes(&self) -> bool {
+        matches!(self.field, Field::HopCount | Field::HopsLeft(_))
     }
 
     /// Whether nodes on the way may write it on packets of some type.
@@ -345,7 +384,7 @@ impl Format {
                     self.name, w.name
                 ));
             }
-            if w.field == Field::HopCount && !w.hop_writable() {
+            if w.counts_nodes() && !w.hop_writable() {
                 faults.push(format!(
                     "{}: word {} counts the nodes, which do not write it",
                     self.name, w.name
@@ -406,7 +445,7 @@ impl WordDecl {
     pub fn is_own(&self) -> bool {
         matches!(
             self.field,
-            Field::Own | Field::HopCount | Field::Transmitter
+            Field::Own | Field::HopCount | Field::HopsLeft(_) | Field::Type(_) | Field::Transmitter
         )
     }
 

@@ -365,6 +365,11 @@ pub trait Wire: Send + Sync + core::fmt::Debug {
         Some(place.read(bytes)).filter(|n| *n < place.most())
     }
 
+    /// What that word says when so many nodes have counted themselves.
+    fn count_says(&self, nodes: u32) -> u32 {
+        nodes
+    }
+
     /// The word that names the node which transmits this copy, by its IPv4 address.
     fn transmitter(&self) -> Option<Place> {
         None

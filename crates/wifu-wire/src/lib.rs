@@ -12,6 +12,7 @@ pub mod facts;
 pub mod format;
 pub mod front;
 pub mod head;
+pub mod hxh;
 pub mod ip;
 mod ip_info;
 pub mod ipv4;
@@ -56,4 +57,4 @@ impl names::Named for WireSpec {
 }
 
 /// The formats of this crate that have a declaration of their own.
-pub static WIRES: &[&WireSpec] = &[&tcp::WIRE, &atp::WIRE];
+pub static WIRES: &[&WireSpec] = &[&tcp::WIRE, &atp::WIRE, &hxh::WIRE];

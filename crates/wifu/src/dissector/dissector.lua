@@ -3,8 +3,9 @@
 local by_number, by_port = DissectorTable.get("ip.proto"), DissectorTable.get("udp.port")
 local data = Dissector.get("data")
 
--- Octets of a range behind a header, and of what looks like UDP's header in front of one.
-local RANGE, UDP_FORM = 8, 8
+-- Octets of a range behind a header, of one that is a number and how many, and of what looks like
+-- UDP's header in front of one.
+local RANGE, RUN, UDP_FORM = 8, 6, 8
 -- Headers in front of each other in one packet: more are not looked into.
 local NESTED = 4
 local CLASSES = { [0] = "data", "control", "ack", "feedback", "hop" }
@@ -42,6 +43,7 @@ local function format(f)
 		length = ProtoField.uint16(own("udp.length"), "Length"),
 		first = ProtoField.uint32(own("range.start"), "Range from"),
 		last = ProtoField.uint32(own("range.end"), "Range up to, without"),
+		run = ProtoField.uint16(own("range.count"), "Range of so many"),
 	}
 	local all = {}
 	for _, one in pairs(f.of) do
@@ -76,18 +78,19 @@ local function is_ours(f, read)
 	return true
 end
 
--- Where the fixed header ends, where the ranges end, as the header says.
+-- Where the fixed header ends, where the ranges end, as the header says, and how long each is.
 local function extent(f, read, at)
-	local fixed, ranges = at + f.header, 0
+	local fixed, ranges, length = at + f.header, 0, RANGE
 	for _, w in ipairs(f.words) do
 		local value = (w.length or w.ranges) and read(w)
 		if value and w.length then
 			fixed = math.max(fixed, at + value * w.length)
 		elseif value then
 			ranges = math.floor(value / w.ranges)
+			length = w.run and RUN or RANGE
 		end
 	end
-	return fixed, fixed + ranges * RANGE
+	return fixed, fixed + ranges * length, length
 end
 
 local function type_of(f, read, payload)
@@ -135,10 +138,14 @@ local function add_ports(f, tree, buffer, pinfo, said)
 	said.sport, said.dport = buffer(0, 2):uint(), buffer(2, 2):uint()
 end
 
-local function add_ranges(f, tree, buffer, from, to)
-	for at = from, math.min(to, buffer:captured_len()) - RANGE, RANGE do
+local function add_ranges(f, tree, buffer, from, to, length)
+	for at = from, math.min(to, buffer:captured_len()) - length, length do
 		tree:add(f.of.first, buffer(at, 4))
-		tree:add(f.of.last, buffer(at + 4, 4))
+		if length == RUN then
+			tree:add(f.of.run, buffer(at + 4, 2))
+		else
+			tree:add(f.of.last, buffer(at + 4, 4))
+		end
 	end
 end
 
@@ -180,7 +187,7 @@ local function show(f, composition, buffer, pinfo, root, at)
 	if have == 0 or not is_ours(f, read) then
 		return false
 	end
-	local fixed, header = extent(f, read, at)
+	local fixed, header, length = extent(f, read, at)
 	local number, kind = type_of(f, read, whole > header)
 	local tree = root:add(f.proto, buffer(0, math.min(header, have)))
 	tree:add(f.of.composition, composition):set_generated()
@@ -191,7 +198,7 @@ local function show(f, composition, buffer, pinfo, root, at)
 	if at > 0 then
 		add_ports(f, tree, buffer, pinfo, said)
 	end
-	add_ranges(f, tree, buffer, fixed, header)
+	add_ranges(f, tree, buffer, fixed, header, length)
 	local text = summary(kind, said, whole - header)
 	if header > whole then
 		text = text .. " [header longer than the packet]"

@@ -164,6 +164,7 @@ fn role(field: Field) -> String {
         Field::ConnId | Field::Checksum => String::from(", hex = true"),
         Field::Length(unit) => format!(", length = {}", unit.max(1)),
         Field::Ranges(unit) => format!(", ranges = {}", unit.max(1)),
+        Field::Runs => String::from(", ranges = 1, run = true"),
         _ => String::new(),
     }
 }
