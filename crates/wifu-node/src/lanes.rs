@@ -5,6 +5,7 @@
 use crate::custody::{FlowKey, Held, LaneCounters, LanesConfig, Origin, Seen, Took};
 use crate::down::{Down, named, transport};
 use crate::turn::{QUANTUM, Scheduler, Turn};
+use crate::ways::Toward;
 use crate::{Protocol, Ways};
 use core::net::{Ipv4Addr, SocketAddrV4};
 use std::collections::{BTreeMap, VecDeque};
@@ -322,8 +323,8 @@ impl Lanes {
                 return lane.waits.pop_front();
             }
             lane.turn.full = [
-                (room == 0).then_some(ahead),
-                (room_back == 0).then_some(back),
+                (room == 0).then_some(Toward::Destination(ahead)),
+                (room_back == 0).then_some(Toward::Destination(back)),
                 first.flatten(),
             ];
             if device == 0 || lane.waits.len() >= WAITS {
@@ -353,7 +354,7 @@ impl Lanes {
 
     /// By which ways those go that the last poll found without room. Who waits because a
     /// device refused a packet waits for the time, not for room.
-    pub fn stuck(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+    pub fn stuck(&self) -> impl Iterator<Item = Toward> + '_ {
         let lanes = self.active.iter();
         let lanes = lanes.filter_map(|i| self.slots[*i as usize].as_ref());
         let stuck = lanes.filter(|l| l.turn.stuck && l.turn.refused.is_none());
@@ -583,11 +584,11 @@ impl Lanes {
 }
 
 /// The way of what leaves to there, of a flow that goes `ahead`, if it has no room.
-fn full(to: LinkTo, ahead: Ipv4Addr, ways: &mut dyn Ways) -> Option<Ipv4Addr> {
+fn full(to: LinkTo, ahead: Ipv4Addr, ways: &mut dyn Ways) -> Option<Toward> {
     let by = match to {
-        LinkTo::Route => Some(ahead),
-        LinkTo::Neighbour(next) => ways.address(next),
+        LinkTo::Route => Some(Toward::Destination(ahead)),
+        LinkTo::Neighbour(next) => Some(Toward::Beside(next)),
         LinkTo::All => None,
     };
-    by.filter(|by| ways.room(*by) == 0)
+    by.filter(|by| ways.room_toward(*by) == 0)
 }

@@ -30,5 +30,5 @@ pub use passage::Mask;
 pub use registry::{Catalog, Protocol, Registry, tell_apart};
 pub use substrate::Substrate;
 pub use turn::Scheduler;
-pub use ways::{Bound, Frame, Lost, Reader, Relayed, Ways};
+pub use ways::{Bound, Frame, Lost, Reader, Relayed, Toward, Ways};
 pub use work::{HostCost, HostCounters};

@@ -157,7 +157,7 @@ impl Node {
         if let Some(lanes) = self.lanes.as_deref() {
             at = at.min(lanes.poll_timeout()).min(lanes.retries());
             for to in lanes.stuck() {
-                at = at.min(ways.room_at(to));
+                at = at.min(ways.room_toward_at(to));
             }
         }
         let busy = self.work.as_deref().and_then(Work::busy_until);

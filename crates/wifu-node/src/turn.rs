@@ -1,6 +1,6 @@
 //! Whose turn it is among the lanes of a node that have packets for a link.
 
-use core::net::Ipv4Addr;
+use crate::ways::Toward;
 use core::str::FromStr;
 use std::collections::VecDeque;
 use wifu_wire::Time;
@@ -56,7 +56,7 @@ pub(crate) struct Turn {
     /// Its way has no room: nothing of it leaves before the next poll.
     pub(crate) stuck: bool,
     /// Which ways had no room at the last poll: ahead, back, and that of what waits.
-    pub(crate) full: [Option<Ipv4Addr>; 3],
+    pub(crate) full: [Option<Toward>; 3],
     /// A device that had room refused a packet of it, or one was too late twice at once: nothing of
     /// it leaves before.
     pub(crate) refused: Option<Time>,

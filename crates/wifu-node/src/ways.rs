@@ -24,6 +24,15 @@ pub enum Lost {
     Late,
 }
 
+/// Whither a packet leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Toward {
+    /// Along the route to this destination.
+    Destination(Ipv4Addr),
+    /// To this neighbour, to which there need be no route.
+    Beside(Neighbour),
+}
+
 /// Where a packet that came over a link is bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bound {
@@ -97,6 +106,25 @@ pub trait Ways {
     /// When a full device on the way to a destination takes a packet again; [`Time::NEVER`] if the
     /// substrate says so by itself.
     fn room_at(&mut self, to: Ipv4Addr) -> Time;
+
+    /// As [`Ways::room`], of a neighbour's way, too. Whose routes lead to each neighbour need not
+    /// tell more.
+    fn room_toward(&mut self, way: Toward) -> u32 {
+        match way {
+            Toward::Destination(to) => self.room(to),
+            Toward::Beside(next) => self.address(next).map_or(0, |to| self.room(to)),
+        }
+    }
+
+    /// As [`Ways::room_at`], of a neighbour's way, too.
+    fn room_toward_at(&mut self, way: Toward) -> Time {
+        match way {
+            Toward::Destination(to) => self.room_at(to),
+            Toward::Beside(next) => self
+                .address(next)
+                .map_or(Time::NEVER, |to| self.room_at(to)),
+        }
+    }
 
     /// Tell the end what the ways of its connections take now. Gives when a full one takes a packet
     /// again; [`Time::NEVER`] if none is full, or the substrate says so by itself.

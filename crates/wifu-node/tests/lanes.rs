@@ -15,7 +15,7 @@ use wifu_engine::{
     Access, Admit, Board, Component, Descriptor, Kind, Library, Out, Payload, Role, Segment,
     Signal, Status, Ticket, Want, WordSpec,
 };
-use wifu_node::{Lanes, LanesConfig, Origin, Registry, Scheduler, Seen, Took, Ways};
+use wifu_node::{Lanes, LanesConfig, Origin, Registry, Scheduler, Seen, Took, Toward, Ways};
 use wifu_wire::{
     Class, FrameFacts, Head, LinkTo, Neighbour, Note, Notes, Rng, Seq, Span, Time, Word, ipv4,
 };
@@ -196,8 +196,9 @@ fn a_way_without_room_does_not_stop_another_one() {
         assert_eq!(rig.offer(1, B, 1, 100).1, Took::Taken);
         assert_eq!(rig.offer(2, C, 2, 100).1, Took::Taken);
         assert_eq!(rig.down(), [(2, 2)], "{scheduler:?}");
-        let stuck: Vec<Ipv4Addr> = rig.lanes.stuck().collect();
-        assert_eq!(stuck, [B], "the way back has room");
+        let stuck: Vec<Toward> = rig.lanes.stuck().collect();
+        let ahead = Toward::Destination(B);
+        assert_eq!(stuck, [ahead], "the way back has room");
         rig.pool.confine(B, 1);
         assert_eq!(rig.down(), [(1, 1)]);
     }

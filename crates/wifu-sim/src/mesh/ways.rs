@@ -11,7 +11,7 @@ use crate::routing::Via;
 use core::net::Ipv4Addr;
 use core::num::NonZeroU8;
 use wifu_engine::{Endpoint, RouteFacts, Ticket};
-use wifu_node::{Bound, Frame, Lost, Reader, Relayed, Ways};
+use wifu_node::{Bound, Frame, Lost, Reader, Relayed, Toward, Ways};
 use wifu_radio::plan::Plan;
 use wifu_wire::ipv4::{self, HEADER};
 use wifu_wire::{Ecn, FrameFacts, IpInfo, LinkFacts, Moment, Neighbour, Notes, Rate, Time};
@@ -231,6 +231,21 @@ impl Ways for Here<'_> {
     fn room_at(&mut self, to: Ipv4Addr) -> Time {
         self.net
             .room_by_at(self.net.routes.via(self.node, node_of(to)))
+    }
+
+    fn room_toward(&mut self, way: Toward) -> u32 {
+        match way {
+            Toward::Destination(to) => self.room(to),
+            // Routes lead to the ends of flows only.
+            Toward::Beside(next) => self.net.room_by(self.clock.now, self.node, via(next)),
+        }
+    }
+
+    fn room_toward_at(&mut self, way: Toward) -> Time {
+        match way {
+            Toward::Destination(to) => self.room_at(to),
+            Toward::Beside(next) => self.net.room_by_at(via(next)),
+        }
     }
 
     #[inline]
