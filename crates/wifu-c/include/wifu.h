@@ -49,6 +49,9 @@ extern "C" {
 #define WIFU_ATP_ADAPTIVE 231
 #define WIFU_ATP_NEXT 234
 #define WIFU_TP_ALPHA 208
+#define WIFU_HXH 218
+#define WIFU_HXH_NOLH 235
+#define WIFU_HXH_NS2 236
 
 /* Level of WiFu's own options. */
 #define SOL_WIFU 0x5769

@@ -11,8 +11,8 @@ use crate::descriptor::{BuildError, Descriptor};
 use crate::params::{Params, Value, values};
 use crate::permit::{Kind, Permit, Want};
 use crate::signal::{ExtId, Sent, Signal};
-use crate::store::{StoreKind, StorePlan};
-use wifu_wire::{FrameFacts, Head, Note, Notes, Rng, Span, Time, Word};
+use crate::store::{SendStore, StoreKind, StorePlan, Ticket};
+use wifu_wire::{FrameFacts, Head, Note, Notes, Rng, Seq, Span, Time, Word};
 
 /// One part with a board of its own, which the test fills in.
 pub struct Bench {
@@ -115,7 +115,69 @@ impl Bench {
                 outbox: &mut self.outbox,
             },
         };
-        f(&mut *self.part, &mut cx)
+        let result = f(&mut *self.part, &mut cx);
+        self.settle();
+        result
+    }
+
+    /// Attach a store, of packets with so many places, as a manager or the first packet does; data
+    /// are numbered from `first` on.
+    pub fn attach(&mut self, kind: StoreKind, packets: usize, first: Seq) {
+        let plan = StorePlan { kind, packets };
+        let store = plan.build(&self.board, first, first);
+        self.stores = Stores {
+            kept: Some(Box::new(store)),
+            plan,
+        };
+        self.settle();
+    }
+
+    /// A packet enters the store of packets; false if there is no place.
+    pub fn push(&mut self, ticket: Ticket, number: Seq) -> bool {
+        let Some(SendStore::Packets(p)) = self.stores.kept.as_mut().map(|s| &mut s.tx) else {
+            return false;
+        };
+        let fits = p.push(ticket, number);
+        self.settle();
+        fits
+    }
+
+    /// The application writes into the store of records; how many octets fitted.
+    pub fn write(&mut self, bytes: &[u8]) -> u32 {
+        let Some(SendStore::Records(r)) = self.stores.kept.as_mut().map(|s| &mut s.tx) else {
+            return 0;
+        };
+        let n = r.write(bytes);
+        r.cut();
+        self.settle();
+        n
+    }
+
+    /// The application reads so many octets.
+    pub fn read(&mut self, octets: u32) {
+        if let Some(store) = self.stores.kept.as_mut() {
+            store.rx.consume(octets);
+        }
+        self.settle();
+    }
+
+    /// Packets that the part gave back to the pool since the last call.
+    pub fn freed(&mut self) -> Vec<Ticket> {
+        self.outbox.freed.drain(..).collect()
+    }
+
+    /// What the board says of the store is as the store is.
+    fn settle(&mut self) {
+        let Some(store) = self.stores.kept.as_ref() else {
+            return;
+        };
+        let app = &mut self.board.app;
+        app.unread = store.rx.unread();
+        match &store.tx {
+            SendStore::Packets(p) => (app.queued, app.room) = (p.len(), p.room()),
+            SendStore::Records(r) => (app.room, app.end) = (r.room(), r.end()),
+            SendStore::Octets(_) => {}
+        }
     }
 
     pub(crate) fn descriptor(&self) -> &'static Descriptor {
@@ -219,7 +281,17 @@ impl Bench {
     /// the part said to it.
     pub fn fill(&mut self, want: &Want, head: &mut Head) -> (Payload, Sent, Vec<Signal>) {
         let mut aside = Aside::NONE;
-        let mut out = Out::new(want.kind, head, &mut aside);
+        self.fill_aside(want, head, &mut aside)
+    }
+
+    /// The same, with what the part says that is on no wire.
+    pub fn fill_aside(
+        &mut self,
+        want: &Want,
+        head: &mut Head,
+        aside: &mut Aside,
+    ) -> (Payload, Sent, Vec<Signal>) {
+        let mut out = Out::new(want.kind, head, aside);
         let stamps = self.desc.has_hook("stamp");
         self.call(|part, cx| part.fill(want, &mut out, cx));
         if stamps {

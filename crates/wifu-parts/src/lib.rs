@@ -27,7 +27,8 @@ pub fn registry() -> Registry {
 pub const PROTOCOLS: &str = concat!(
     include_str!("protocols/tcp.toml"),
     include_str!("protocols/atp.toml"),
-    include_str!("protocols/tp-alpha.toml")
+    include_str!("protocols/tp-alpha.toml"),
+    include_str!("protocols/hxh.toml")
 );
 
 /// The compositions and profiles that come with WiFu.

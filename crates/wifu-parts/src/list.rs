@@ -5,6 +5,7 @@ parts! {
     manager {
         handshake::HANDSHAKE,
         quick_start::QUICK_START,
+        hxh_manager::HXH_MANAGER,
     }
     /// Round-trip times and the retransmission timeout.
     rtt {
@@ -16,10 +17,13 @@ parts! {
         cumulative::CUMULATIVE,
         selective::SELECTIVE,
         holes::HOLES,
+        hxh_source::HXH_SOURCE,
+        hop_queue::HOP_QUEUE,
     }
     /// Receivers.
     receive {
         reassemble::REASSEMBLE,
+        hxh_sink::HXH_SINK,
     }
     /// What turns loss into congestion, or does not.
     judge {
@@ -48,6 +52,7 @@ parts! {
         learned::LEARNED,
         atp_rate::ATP_RATE,
         tpa_rate::TPA_RATE,
+        hop_credit::HOP_CREDIT,
     }
     /// When to acknowledge.
     ack {

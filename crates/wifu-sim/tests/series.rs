@@ -305,8 +305,12 @@ fn who_has_no_window_or_no_timer_has_no_numbers_of_it() {
     }
     let none = |name| (name, false, false);
     let atp = ["atp", "atp-adaptive", "atp-aggressive", "atp-next"].map(none);
+    let hxh = ["hxh", "hxh-nolh", "hxh-ns2"].map(none);
     lacking.sort_unstable();
-    assert_eq!(lacking, [&atp[..], &[("tp-alpha", false, true)]].concat());
+    assert_eq!(
+        lacking,
+        [&atp[..], &hxh, &[("tp-alpha", false, true)]].concat()
+    );
     let atp = open("atp").expect("a protocol of the library");
     let said = atp.watched("timeouts").expect_err("it has none");
     assert_eq!(

@@ -130,7 +130,7 @@ pub enum Field {
 /// A value of [`Field::Type`], and what of the common header it stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stands {
-    /// The value.
+    /// Of the word, as wide as that.
     pub value: u32,
     /// Flags that a packet of this type has.
     pub flags: Flags,

@@ -12,7 +12,8 @@ pub const UDP: u8 = 17;
 const COMPOSITIONS: &str = concat!(
     include_str!("../../wifu-parts/src/protocols/tcp.toml"),
     include_str!("../../wifu-parts/src/protocols/atp.toml"),
-    include_str!("../../wifu-parts/src/protocols/tp-alpha.toml")
+    include_str!("../../wifu-parts/src/protocols/tp-alpha.toml"),
+    include_str!("../../wifu-parts/src/protocols/hxh.toml")
 );
 
 /// Names and numbers, in the order of the file.

@@ -9,6 +9,7 @@ mod duplicates;
 pub mod epoch;
 mod growth;
 mod holes;
+pub mod hop;
 mod hystart;
 mod interval;
 mod marks;

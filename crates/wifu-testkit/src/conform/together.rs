@@ -38,10 +38,8 @@ fn compositions(library: &Library, registry: &Registry) -> (Vec<Arc<Blueprint>>,
         }
     }
     for d in registry.parts().iter() {
-        if found
-            .iter()
-            .any(|b| b.parts.iter().any(|p| p.desc.name == d.name))
-        {
+        let lane = |b: &Blueprint| b.lane.as_ref().is_some_and(|l| takes(l, d.name));
+        if found.iter().any(|b| takes(b, d.name) || lane(b)) {
             continue;
         }
         let add = if d.role.exclusive() { "" } else { ".add" };
@@ -57,6 +55,11 @@ fn compositions(library: &Library, registry: &Registry) -> (Vec<Arc<Blueprint>>,
     }
     found.retain(|b| b.store_kind() != StoreKind::Packets);
     (found, faults)
+}
+
+/// Whether a part of this name is in it.
+fn takes(blueprint: &Blueprint, name: &str) -> bool {
+    blueprint.parts.iter().any(|p| p.desc.name == name)
 }
 
 struct End {

@@ -1,0 +1,341 @@
+//! HxH over simulated radios: nodes hold packets back by the credits that they overhear, free them
+//! by what they overhear of the destination, and what is lost is repaired.
+
+use wifu_node::{LaneCounters, Registry};
+use wifu_sim::mesh::Simulation;
+use wifu_sim::outcome::Outcome;
+use wifu_sim::scenario::Scenario;
+
+fn registry() -> Registry {
+    Registry::new(wifu_parts::registry(), wifu_parts::library())
+}
+
+/// Numbers of the ends and of the lane at the source.
+const SERIES: [&str; 15] = [
+    "hxh-source.passive",
+    "hxh-source.explicit",
+    "hxh-source.resent",
+    "hxh-source.asked",
+    "srtt",
+    "peer.hxh-sink.last_hop_acks",
+    "peer.hxh-sink.nacks",
+    "peer.hxh-sink.acks",
+    "peer.hxh-sink.refused",
+    "n1.hop-credit.credits",
+    "n1.hop-credit.heard",
+    "n1.hop-credit.forced",
+    "n1.hop-credit.asked",
+    "n1.hop-credit.rerouted",
+    "n1.hop-queue.pack",
+];
+
+fn run_on(topology: &str, flow: &str, more: &str) -> Outcome {
+    let series = SERIES.map(|s| format!("\"flow.1.{s}\"")).join(", ");
+    let text = format!(
+        "{topology}\n[stop]\ntime = \"300s\"\n[record]\ninterval = \"1ms\"\nseries = [{series}, \
+         \"flow.1.n2.hop-queue.again\", \"flow.1.n2.hop-queue.hop_acks\", \
+         \"flow.1.n2.hop-queue.answered\", \"flow.1.n1.hop-queue.again\"]\n{more}\n{flow}"
+    );
+    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut simulation = Simulation::new(&scenario, &registry()).unwrap_or_else(|e| panic!("{e}"));
+    simulation.run();
+    let outcome = simulation.outcome();
+    for flow in &outcome.flows {
+        assert!(flow.finished, "{flow:?} {:?}", lanes(&outcome));
+        assert_eq!(flow.corrupt, 0);
+    }
+    outcome
+}
+
+fn flow(from: u32, to: u32, protocol: &str, bytes: &str) -> String {
+    format!(
+        "[[flow]]\nfrom = \"n{from}\"\nto = \"n{to}\"\nprotocol = \"{protocol}\"\napp = \"file\"\n\
+         bytes = \"{bytes}\"\n"
+    )
+}
+
+/// A file over a chain of so many hops.
+fn run(protocol: &str, hops: u32, bytes: &str, more: &str) -> Outcome {
+    let nodes = hops + 1;
+    let topology = format!("[topology]\nwords = \"linear,{nodes},snr=20\"\nset = \"TB-W9\"\n");
+    run_on(&topology, &flow(1, nodes, protocol, bytes), more)
+}
+
+const PATIENT: &str = "[radio]\nattempts = 7\n";
+
+/// The last value of a series; 0 if it was never known.
+fn last(outcome: &Outcome, name: &str) -> f64 {
+    let series = outcome.series.get(&format!("flow.1.{name}"));
+    series
+        .and_then(|s| s.last())
+        .map_or(0.0, |(_, value)| *value)
+}
+
+fn lanes(outcome: &Outcome) -> Vec<LaneCounters> {
+    outcome.nodes.iter().filter_map(|n| n.lanes).collect()
+}
+
+fn tell(what: &str, outcome: &Outcome) {
+    let flow = &outcome.flows[0];
+    let values: Vec<String> = SERIES
+        .iter()
+        .map(|s| format!("{s} {}", last(outcome, s)))
+        .collect();
+    println!(
+        "{what}: {:.3} s, {} again, {:?}\n  {}",
+        flow.until_s,
+        flow.retransmissions,
+        lanes(outcome),
+        values.join(", ")
+    );
+}
+
+#[test]
+fn files_arrive_over_one_two_and_four_hops_and_no_queue_overflows() {
+    for protocol in ["hxh", "hxh-nolh"] {
+        for hops in [1, 2, 4] {
+            let outcome = run(protocol, hops, "300k", PATIENT);
+            tell(&format!("{protocol} over {hops}"), &outcome);
+            // 207 full packets, one that is shorter, the last one without payload.
+            let flow = &outcome.flows[0];
+            assert_eq!((flow.bytes, flow.unserved), (300_000, 0));
+            for (node, lane) in lanes(&outcome).iter().enumerate() {
+                assert_eq!(
+                    (lane.full, lane.idled, lane.unlaned, lane.strangers),
+                    (0, 0, 0, 0)
+                );
+                assert!(lane.most <= 8, "n{}", node + 1);
+            }
+            assert!(last(&outcome, "n1.hop-queue.pack") >= 1.0 || hops == 1);
+        }
+    }
+}
+
+/// What a hop protocol stands on: the sender is held by credits that it overhears.
+#[test]
+fn credits_hold_the_source_back_and_passive_words_free_its_packets() {
+    let outcome = run("hxh", 4, "300k", PATIENT);
+    tell("hxh", &outcome);
+    let credits = &outcome.series["flow.1.n1.hop-credit.credits"];
+    assert!(credits.iter().any(|c| c.1 == 0.0), "it was held back");
+    assert!(last(&outcome, "n1.hop-credit.heard") > 150.0);
+    let queue = outcome.flows[0]
+        .limited_s
+        .get("queue")
+        .copied()
+        .unwrap_or_default();
+    assert!(
+        queue > 0.5 * outcome.flows[0].until_s,
+        "{:?}",
+        outcome.flows[0].limited_s
+    );
+    // Its packets are freed by what it overhears; the destination says one word at the end.
+    assert!(last(&outcome, "hxh-source.passive") > 50.0);
+    assert!(last(&outcome, "hxh-source.explicit") <= 2.0);
+    assert!(last(&outcome, "srtt") > 0.0);
+    // Without confirmation of the last hop it only knows how long they took.
+    let outcome = run("hxh-nolh", 4, "300k", PATIENT);
+    assert!(last(&outcome, "hxh-source.passive") > 50.0);
+    assert_eq!(last(&outcome, "peer.hxh-sink.last_hop_acks"), 0.0);
+}
+
+#[test]
+fn every_packet_is_confirmed_over_the_last_hop_and_kept_so_long() {
+    let outcome = run("hxh", 2, "300k", PATIENT);
+    tell("hxh", &outcome);
+    let packets = 300_000u32.div_ceil(1_444) + 1;
+    // The series ends before the last of them.
+    assert!(last(&outcome, "peer.hxh-sink.last_hop_acks") >= f64::from(packets - 5));
+    let [source, relay] = lanes(&outcome)[..2] else {
+        panic!("two lanes")
+    };
+    assert_eq!((source.copies, relay.copies), (0, relay.sent));
+    // And of the other way its end.
+    assert_eq!(relay.taken, u64::from(packets) + 1);
+}
+
+#[test]
+fn losses_are_repaired_at_the_last_hop_and_end_to_end() {
+    for protocol in ["hxh", "hxh-nolh"] {
+        let [mut lost, mut nacks, mut resent, mut again] = [0.0; 4];
+        for seed in 1..=3 {
+            let more = "[radio]\nattempts = 1\noverhear_loss = 0.05\n";
+            let topology = format!(
+                "seed = {seed}\n[topology]\nwords = \"linear,5,snr=20\"\nset = \"TB-W9\"\n"
+            );
+            let outcome = run_on(&topology, &flow(1, 5, protocol, "300k"), more);
+            tell(&format!("{protocol}, seed {seed}"), &outcome);
+            lost += outcome.flows[0].packets.link as f64;
+            nacks += last(&outcome, "peer.hxh-sink.nacks");
+            resent += last(&outcome, "hxh-source.resent");
+            again += lanes(&outcome)[3].sent as f64 - lanes(&outcome)[3].taken as f64;
+            assert!(lanes(&outcome).iter().all(|l| l.most <= 8));
+        }
+        assert!(
+            lost > 50.0 && nacks > 5.0 && resent > 20.0,
+            "{protocol}: {lost} {nacks} {resent}"
+        );
+        assert_eq!(again > 10.0, protocol == "hxh", "{protocol}: {again}");
+    }
+}
+
+//= spec#10.8
+// "All passive ACKs lost: progress = one packet per credit timeout"
+#[test]
+fn where_nothing_is_overheard_one_packet_goes_per_wait() {
+    let outcome = run(
+        "hxh-nolh",
+        4,
+        "60k",
+        "[radio]\nattempts = 7\npromiscuous = false\n",
+    );
+    tell("deaf", &outcome);
+    // Of 43 packets four went by the credits that a lane begins with.
+    assert_eq!(last(&outcome, "n1.hop-credit.heard"), 0.0);
+    assert!(last(&outcome, "n1.hop-credit.forced") >= 30.0);
+    let slow = outcome.flows[0].until_s;
+    assert!(slow > 0.25 * 35.0, "five initial round trips each: {slow}");
+    let asking = run(
+        "hxh-nolh,lane.credit_request=on",
+        4,
+        "60k",
+        "[radio]\nattempts = 7\npromiscuous = false\n",
+    );
+    tell("asking", &asking);
+    assert!(
+        last(&asking, "n1.hop-credit.asked") > 5.0 && last(&asking, "n2.hop-queue.answered") > 5.0
+    );
+    assert!(
+        asking.flows[0].until_s < 0.5 * slow,
+        "{}",
+        asking.flows[0].until_s
+    );
+    let shrinking = run(
+        "hxh-nolh,lane.credit_timer=shrink",
+        4,
+        "60k",
+        "[radio]\nattempts = 7\npromiscuous = false\n",
+    );
+    tell("shrinking", &shrinking);
+    assert!(
+        shrinking.flows[0].until_s < 0.5 * slow,
+        "{}",
+        shrinking.flows[0].until_s
+    );
+}
+
+//= spec#10.9
+#[test]
+fn as_in_ns2_the_mac_repairs_each_hop() {
+    let ring = "ring = 1\nqueue = 1\n";
+    let outcome = run(
+        "hxh-ns2",
+        4,
+        "300k",
+        &format!("[radio]\nattempts = 1\nrts_threshold = 0\n{ring}"),
+    );
+    tell("hxh-ns2", &outcome);
+    for lane in &lanes(&outcome)[..4] {
+        assert_eq!(lane.copies, lane.sent, "each is kept until the MAC reports");
+        assert!(
+            lane.sent > lane.taken,
+            "what the link lost goes again from there: {lane:?}"
+        );
+        assert_eq!(lane.full, 0);
+    }
+    let flow = &outcome.flows[0];
+    assert!(flow.packets.link > 20);
+    assert!(
+        flow.retransmissions < 10,
+        "hardly any end to end: {}",
+        flow.retransmissions
+    );
+}
+
+//= spec#10.9
+#[test]
+fn nodes_that_acknowledge_to_each_other_repair_each_hop() {
+    let lossy = "[radio]\nattempts = 1\n";
+    let without = run("hxh-nolh", 4, "300k", lossy);
+    let with = run("hxh-nolh,lane.hop_ack=4", 4, "300k", lossy);
+    tell("without", &without);
+    tell("with", &with);
+    assert!(last(&with, "n2.hop-queue.hop_acks") > 30.0);
+    assert!(last(&with, "n1.hop-queue.again") > 0.0);
+    let [few, many] = [&with, &without].map(|o| o.flows[0].retransmissions);
+    assert!(2 * few < many, "{few} and {many} end to end");
+}
+
+//= spec#10.8
+#[test]
+fn a_new_route_begins_afresh_and_what_the_old_one_took_along_is_repaired() {
+    let place = [("n1", 0, 0), ("n2", 20, 10), ("n3", 21, -12), ("n4", 40, 0)];
+    let nodes: String = place
+        .iter()
+        .map(|(n, x, y)| format!("[[topology.node]]\nname = \"{n}\"\nposition = [{x}, {y}, 0]\n"))
+        .collect();
+    for protocol in ["hxh", "hxh-nolh"] {
+        let outcome = run_on(
+            &format!(
+                "[radio]\nrate = \"24Mb/s\"\n[topology]\n[topology.radio]\npower_dbm = 8\n{nodes}\
+                 [routing]\nkind = \"shortest\"\n[[mobility]]\nkind = \"trace\"\n\
+                 rows = [[0.5, \"n2\", 20, 10], [0.7, \"n2\", 400, 400]]\n"
+            ),
+            &flow(1, 4, protocol, "2M"),
+            "",
+        );
+        tell(protocol, &outcome);
+        assert_eq!(outcome.flows[0].bytes, 2_000_000);
+        assert!(last(&outcome, "n1.hop-credit.rerouted") >= 1.0);
+        let taken: Vec<u64> = lanes(&outcome).iter().map(|l| l.taken).collect();
+        assert!(
+            taken[1] > 50 && taken[2] > 50,
+            "both relays had their share: {taken:?}"
+        );
+    }
+}
+
+//= spec#18
+// "32 simultaneous flows, one host pair | DRR fairness within 5 % on ideal link"
+#[test]
+fn flows_of_one_pair_of_hosts_share_the_link_alike() {
+    let nodes: String = (1..=2)
+        .map(|i| format!("[[topology.node]]\nname = \"n{i}\"\nwired_only = true\n"))
+        .collect();
+    let wire = "[[topology.wire]]\na = \"n1\"\nb = \"n2\"\nrate = \"10Mb/s\"\ndelay = \"1ms\"\nqueue = 32\n";
+    let flows: String = (0..32).map(|_| flow(1, 2, "hxh-nolh", "2M")).collect();
+    let outcome = run_on(&format!("[topology]\n{nodes}{wire}"), &flows, "");
+    let ends: Vec<f64> = outcome.flows.iter().map(|f| f.until_s).collect();
+    let [first, last] = [f64::min, f64::max].map(|of| ends.iter().copied().reduce(of).unwrap());
+    println!("{first:.3} to {last:.3} s");
+    assert!(last < 1.05 * first);
+}
+
+#[test]
+fn a_relay_that_does_not_serve_is_named() {
+    let served = run("hxh", 4, "100k", PATIENT);
+    assert_eq!(served.flows[0].unserved, 0, "every node lowers the hop TTL");
+    let outcome = run(
+        "hxh",
+        4,
+        "100k",
+        &format!("{PATIENT}[host]\nunserved = [\"n3\"]\n"),
+    );
+    assert!(
+        outcome.flows[0].unserved > 60,
+        "{}",
+        outcome.flows[0].unserved
+    );
+    assert_eq!(outcome.flows[0].unserved_at, ["n3"]);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let hash = |seed: u32| {
+        let topology =
+            format!("seed = {seed}\n[topology]\nwords = \"linear,4,snr=20\"\nset = \"TB-W9\"\n");
+        run_on(&topology, &flow(1, 4, "hxh", "100k"), "").trace_hash
+    };
+    assert_eq!(hash(7), hash(7));
+    assert_ne!(hash(7), hash(8));
+}
