@@ -74,6 +74,17 @@ pub fn atp(bytes: &[u8]) {
     }
 }
 
+/// HxH's header and its runs, as it came and as if it were of our version.
+pub fn hxh(bytes: &[u8]) {
+    let codec = (wifu_wire::hxh::WIRE.make)();
+    wire(&*codec, bytes);
+    let mut ours = bytes.to_vec();
+    if let Some(first) = ours.first_mut() {
+        *first = 0x10 | *first & 0x0F;
+        wire(&*codec, &ours);
+    }
+}
+
 /// Identity and words of the composed header that is fuzzed.
 const SHIM_ID: u32 = 7;
 const SHIM_WORDS: [ShimWord; 4] = [

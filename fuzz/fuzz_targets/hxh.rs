@@ -1,0 +1,4 @@
+//! HxH's header and its runs of missing numbers.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| wifu_testkit::fuzz::hxh(bytes));
