@@ -37,7 +37,11 @@ pub fn conform(wire: &dyn Wire) {
     for (decl, place) in places(format).into_iter().filter(|(d, _)| d.is_own()) {
         let first = format.place(decl.name);
         assert_eq!(wire.place(decl.name), first, "{}: place", format.name);
-        assert!(!decl.counts_nodes() || wire.hop_count() == Some(place), "{}", decl.name);
+        assert!(
+            !decl.counts_nodes() || wire.hop_count() == Some(place),
+            "{}",
+            decl.name
+        );
     }
     assert!(
         wire.overhead() as usize >= format.fixed(),
@@ -85,11 +89,9 @@ fn noise(wire: &dyn Wire, rng: &mut Rng) {
 /// Put a value into the decoded header.
 fn set(head: &mut Head, (decl, place): &(WordDecl, Place), value: u32) {
     match decl.field {
-        Field::Own
-        | Field::HopCount
-        | Field::HopsLeft(_)
-        | Field::Type(_)
-        | Field::Transmitter => head.set(place.word, value),
+        Field::Own | Field::HopCount | Field::HopsLeft(_) | Field::Type(_) | Field::Transmitter => {
+            head.set(place.word, value)
+        }
         Field::Sport => head.sport = value as u16,
         Field::Dport => head.dport = value as u16,
         Field::ConnId => head.conn_id = value,
@@ -117,11 +119,9 @@ fn set(head: &mut Head, (decl, place): &(WordDecl, Place), value: u32) {
 /// What a word must be on the wire; `None` where the decoded header does not say.
 fn carried(head: &Head, (decl, place): &(WordDecl, Place)) -> Option<u32> {
     Some(match decl.field {
-        Field::Own
-        | Field::HopCount
-        | Field::HopsLeft(_)
-        | Field::Type(_)
-        | Field::Transmitter => head.get(place.word),
+        Field::Own | Field::HopCount | Field::HopsLeft(_) | Field::Type(_) | Field::Transmitter => {
+            head.get(place.word)
+        }
         Field::Is(value, _) => value,
         Field::Sport => u32::from(head.sport),
         Field::Dport => u32::from(head.dport),

@@ -461,7 +461,7 @@ fn a_reader_that_stops_fills_its_buffer_and_the_source_asks() {
             .iter()
             .filter(|l| l.answers())
             .map(|l| l.credits)
-            .last();
+            .next_back();
         assert_eq!(told, Some(0), "{spec}");
         let asked: Vec<Left> = data(&seen.borrow(), 0)
             .filter(|l| l.has(ACKREQ))

@@ -323,8 +323,9 @@ impl Component for HxhSource {
             (hxh::ACK | hxh::NACK, Some(ack)) => self.on_answer(seg.head, ack, cx),
             // A source beside the destination is the node before it.
             (hxh::LHACK, _) if self.lh => {
-                if self.acknowledge(Seq(seg.head.get(pack)), cx) {
-                    self.counts[1] += 1;
+                let news = self.acknowledge(Seq(seg.head.get(pack)), cx);
+                self.counts[1] += u32::from(news);
+                if news {
                     self.lives(cx);
                 }
             }
