@@ -280,7 +280,7 @@ fn select(d: &Descriptor, protocol: Option<u8>) -> Select {
     d.format
         .map_or(Select::protocol(protocol.or(d.protocol)), |f| Select {
             protocol: f.number,
-            port: f.port,
+            ports: f.port.into_iter().collect(),
             identity: f
                 .words
                 .iter()
@@ -329,7 +329,7 @@ impl HandlerConfig {
         let descriptor = kinds.find(&self.name)?;
         let protocols = match (&self.protocol, kinds.headers.of(self.protocol.as_ref())?) {
             (_, Some(header)) => {
-                let by_port = header.select().port.map(|_| ip::UDP);
+                let by_port = (!header.select().ports.is_empty()).then_some(ip::UDP);
                 Some([header.number].into_iter().chain(by_port).collect())
             }
             (Some(Whose::Number(n)), _) => Some(vec![*n]),
@@ -407,7 +407,7 @@ impl HandlerConfig {
         values: &[(&'static str, Value)],
     ) -> Result<Select, ConfigError> {
         let mut select = match (own, &self.protocol) {
-            (Some(own), None) => Select::composition(own.wire, own.number),
+            (Some(own), None) => own.select(),
             (Some(own), Some(protocol)) => {
                 return wrong(format!(
                     "protocol = {protocol}: a handler that a composition brings is asked about \
@@ -422,11 +422,11 @@ impl HandlerConfig {
             },
         };
         self.port_counts(descriptor, &select)?;
-        let port = |v: &&(&str, Value)| descriptor.port_param == Some(v.0);
-        if let Some((_, Value::Int(port))) = values.iter().find(port)
-            && select.port.is_some()
-        {
-            select.port = u16::try_from(*port).ok();
+        let set = |v: &&(&str, Value)| {
+            descriptor.port_param == Some(v.0) && self.params.contains_key(v.0)
+        };
+        if let Some((_, Value::Int(port))) = values.iter().find(set) {
+            select.ports = u16::try_from(*port).into_iter().collect();
         }
         Ok(select)
     }
@@ -439,7 +439,7 @@ impl HandlerConfig {
         let Some((key, value)) = set.and_then(|p| Some((p, self.params.get(p)?))) else {
             return Ok(());
         };
-        if select.port.is_none() {
+        if select.ports.is_empty() {
             return wrong(format!(
                 "{key} = {value}: the format of these packets has no service port in UDP, so the key \
                  would do nothing; leave it out"

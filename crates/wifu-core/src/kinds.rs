@@ -3,6 +3,7 @@
 use crate::error::ConfigError;
 use crate::handler::{Descriptor, Verbs};
 use crate::handlers::HANDLERS;
+use crate::select::Select;
 use crate::whose::Headers;
 use wifu_engine::{Face, Fact, Registry};
 use wifu_wire::Wire;
@@ -79,4 +80,16 @@ pub struct Own<'a> {
     pub wire: &'a dyn Wire,
     /// Its IP protocol number.
     pub number: u8,
+    /// UDP ports of its service.
+    pub ports: &'a [u16],
+}
+
+impl Own<'_> {
+    /// Which packets these are.
+    pub(crate) fn select(&self) -> Select {
+        Select {
+            ports: self.ports.to_vec(),
+            ..Select::composition(self.wire, self.number)
+        }
+    }
 }

@@ -17,8 +17,8 @@ pub struct HopWord {
 pub struct Select {
     /// IP protocol number, of the packet or of what is inside its shim; `None`: any.
     pub protocol: Option<u8>,
-    /// UDP port of the service: packets of UDP to or from it are meant, too.
-    pub port: Option<u16>,
+    /// UDP ports of the service: packets of UDP to or from one of them are meant, too.
+    pub ports: Vec<u16>,
     /// Values of the transport header that tell the composition.
     pub identity: Vec<(Place, u32)>,
     /// Of these, only packets of this IP protocol.
@@ -29,7 +29,7 @@ impl Select {
     /// All packets.
     pub const ALL: Select = Select {
         protocol: None,
-        port: None,
+        ports: Vec::new(),
         identity: Vec::new(),
         only: None,
     };
@@ -46,7 +46,7 @@ impl Select {
     pub fn composition(wire: &dyn Wire, number: u8) -> Select {
         Select {
             protocol: Some(number),
-            port: wire.format().port,
+            ports: wire.format().port.into_iter().collect(),
             identity: wire.identity().to_vec(),
             only: None,
         }
@@ -68,10 +68,8 @@ impl Select {
         let body = &packet[at..];
         let by_port = || {
             let port = |at: usize| Some(u16::from_be_bytes([*body.get(at)?, *body.get(at + 1)?]));
-            protocol == ip::UDP
-                && self
-                    .port
-                    .is_some_and(|p| [port(0), port(2)].contains(&Some(p)))
+            let ours = |at| port(at).is_some_and(|p| self.ports.contains(&p));
+            protocol == ip::UDP && (ours(0) || ours(2))
         };
         (protocol == wanted || by_port())
             && self.only.is_none_or(|only| only == protocol)
@@ -87,8 +85,9 @@ impl Select {
         let (Some(a), Some(b)) = (self.protocol, other.protocol) else {
             return true;
         };
-        let same = a == b || self.port.is_some() && self.port == other.port;
-        let of = |s: &Select, only| s.protocol == Some(only) || only == ip::UDP && s.port.is_some();
+        let same = a == b || self.ports.iter().any(|p| other.ports.contains(p));
+        let of =
+            |s: &Select, only| s.protocol == Some(only) || only == ip::UDP && !s.ports.is_empty();
         let allowed = self.only.is_none_or(|only| of(other, only))
             && other.only.is_none_or(|only| of(self, only));
         let apart = |(place, value): &(Place, u32)| {
@@ -148,13 +147,24 @@ mod tests {
         udp[29] = 2;
         assert!(!atp.fits(&udp), "another version");
         assert!(atp.meets(&atp.clone()));
+        udp[29] = 1;
+        let listed = |ports: &[u16]| Select {
+            ports: ports.to_vec(),
+            ..atp.clone()
+        };
+        assert!(listed(&[7000, 9438]).fits(&udp) && !listed(&[7000, 9439]).fits(&udp));
+        let elsewhere = Select {
+            protocol: Some(231),
+            ..listed(&[7000])
+        };
+        assert!(listed(&[9438, 7000]).meets(&elsewhere) && !listed(&[9438]).meets(&elsewhere));
         // One that wants those in UDP only is not asked about those of the number.
         let only = |protocol| Select {
             only: Some(protocol),
             ..atp.clone()
         };
         let bare = Select {
-            port: None,
+            ports: Vec::new(),
             ..atp.clone()
         };
         assert!(only(17).meets(&atp) && only(219).meets(&bare));

@@ -122,6 +122,7 @@ impl Header {
         Own {
             wire: &*self.wire,
             number: self.number,
+            ports: self.wire.format().port.as_slice(),
         }
     }
 }

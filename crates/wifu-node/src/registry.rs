@@ -24,6 +24,8 @@ pub struct Protocol {
     pub counts_nodes: bool,
     /// IP protocol numbers of the shims that its handlers insert: behind one its own is hidden.
     pub shims: Vec<u8>,
+    /// UDP ports of its service, by either of which nodes tell its packets in UDP.
+    pub ports: Vec<u16>,
 }
 
 impl Protocol {
@@ -33,6 +35,7 @@ impl Protocol {
             handlers: Config::default(),
             requires: Vec::new(),
             counts_nodes: ends.lane.is_some(),
+            ports: ends.wire.format().port.into_iter().collect(),
             ends,
             shims: Vec::new(),
         }
@@ -55,7 +58,20 @@ impl Protocol {
 
     /// Which packets are its own.
     pub fn select(&self) -> Select {
-        Select::composition(&*self.ends.wire, self.ends.number)
+        Select {
+            ports: self.ports.clone(),
+            ..Select::composition(&*self.ends.wire, self.ends.number)
+        }
+    }
+
+    /// The same whose service has these UDP ports, if its packets can be in UDP at all.
+    #[must_use]
+    pub fn at_ports(&self, ports: &[u16]) -> Protocol {
+        let in_udp = self.ends.wire.format().port.is_some();
+        Protocol {
+            ports: ports.iter().copied().filter(|_| in_udp).collect(),
+            ..self.clone()
+        }
     }
 
     /// Append its handlers to a node's chain.
@@ -71,6 +87,7 @@ impl Protocol {
         let own = Own {
             wire: &*self.ends.wire,
             number: self.ends.number,
+            ports: &self.ports,
         };
         let named = rng.split(&self.ends.name);
         self.handlers.append(chain, &named, ground, Some(own))
@@ -110,9 +127,15 @@ pub fn tell_apart(served: &[Arc<Protocol>]) -> Result<Vec<Arc<Protocol>>, String
                 ));
             }
         }
-        let known = |b: &&Arc<Protocol>| a.select() == b.select();
+        // A packet in UDP does not say which of two it is of: it meets the handlers once.
+        let told =
+            |b: &&Arc<Protocol>| a.ends.number != b.ends.number && a.select().meets(&b.select());
+        let taken = |p: &u16| halves.iter().filter(told).any(|b| b.ports.contains(p));
+        let ports: Vec<u16> = a.ports.iter().copied().filter(|p| !taken(p)).collect();
+        let half = Arc::new(a.at_ports(&ports));
+        let known = |b: &&Arc<Protocol>| half.select() == b.select();
         if a.has_hops() && halves.iter().find(known).is_none() {
-            halves.push(Arc::clone(a));
+            halves.push(half);
         }
     }
     Ok(halves)
@@ -307,6 +330,7 @@ impl Registry {
         let protocol = Protocol {
             counts_nodes: nodes_count(&ends, &found),
             shims: found.iter().filter_map(|d| d.inserts?.number).collect(),
+            ports: ends.wire.format().port.into_iter().collect(),
             ends,
             handlers,
             requires,

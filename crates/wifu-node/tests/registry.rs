@@ -1,5 +1,6 @@
 //! What a registry makes of compositions that bring handlers along, and where they act.
 
+use std::sync::Arc;
 use wifu_core::{Descriptor as HandlerDescriptor, Hooks, HopWordSpec};
 use wifu_engine::descriptor::NoteSpec;
 use wifu_engine::{
@@ -66,6 +67,26 @@ fn a_switch_of_the_parts_decides_about_a_handler() {
     assert!(said.contains("but not the same handlers"), "{said}");
     let same = ["atp", "atp,kappa=0.3"].map(|s| registry.resolve(s).unwrap());
     assert_eq!(wifu_node::tell_apart(&same).unwrap().len(), 1);
+}
+
+#[test]
+fn a_packet_in_udp_meets_the_handlers_of_several_that_share_a_port_once() {
+    let registry = registry("");
+    let names = [
+        "atp",
+        "atp-adaptive",
+        "atp-aggressive",
+        "atp-adaptive",
+        "tcp-reno",
+    ];
+    let served = names.map(|s| Arc::new(registry.resolve(s).unwrap().at_ports(&[9438, 7000])));
+    let halves = wifu_node::tell_apart(&served).unwrap();
+    let told: Vec<_> = halves
+        .iter()
+        .map(|p| (p.ends.number, &p.ports[..]))
+        .collect();
+    assert_eq!(told, [(219, &[9438, 7000][..]), (231, &[]), (230, &[])]);
+    assert!(served[4].ports.is_empty(), "TCP has no service in UDP");
 }
 
 #[test]

@@ -362,6 +362,12 @@ impl Format {
         }
     }
 
+    /// Whether its packets are datagrams of UDP as they are: what stands in front of the header has
+    /// the form of UDP's, and the service has a port there.
+    pub fn is_udp(&self) -> bool {
+        usize::from(self.base) == UDP_FORM && self.port.is_some()
+    }
+
     /// Octets up to the end of the fixed header.
     pub fn fixed(&self) -> usize {
         usize::from(self.base) + usize::from(self.header)

@@ -540,6 +540,7 @@ fn brought(toml: &str) -> Option<String> {
     let own = Own {
         wire: &wifu_wire::tcp::Tcp,
         number: 240,
+        ports: &[],
     };
     let config = Config::from_toml(toml).unwrap();
     let made = config.append(&mut Chain::new(), &Rng::new(1), ground, Some(own));

@@ -237,6 +237,12 @@ impl Listeners {
         Ok(())
     }
 
+    /// The ports at which packets of this protocol number are taken.
+    pub(super) fn ports(&self, proto: u8) -> impl Iterator<Item = u16> + '_ {
+        let own = self.by_address.keys().filter(move |a| a.0 == proto);
+        own.map(|a| a.1)
+    }
+
     /// It takes no more; its embryos.
     pub(super) fn remove(&mut self, id: ListenId) -> impl Iterator<Item = ConnId> + use<> {
         let gone = self.by_id.remove(&id);

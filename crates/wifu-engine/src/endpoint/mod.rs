@@ -27,7 +27,7 @@ use link::Links;
 use listen::Listeners;
 use numbers::Numbers;
 use replies::Replies;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use table::Table;
 use wifu_wire::{Head, Place, Rng, Seq, Time, Wire};
@@ -119,6 +119,15 @@ impl Endpoint {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Local ports at which packets of this protocol number have to do with a connection, be it that
+    /// it only rests, or with a listener.
+    pub fn local_ports(&self, proto: u8) -> BTreeSet<u16> {
+        let conns = self.conns().filter_map(|id| self.conn(id));
+        let tuples = conns.map(Conn::tuple).filter(|t| t.proto == proto);
+        let ports = tuples.map(|t| t.local.port());
+        ports.chain(self.listeners.ports(proto)).collect()
     }
 
     /// The numbers of a connection.

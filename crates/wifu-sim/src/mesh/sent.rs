@@ -33,7 +33,7 @@ impl<'a> Sent<'a> {
                 None => (UDP, Some(Flow::port(i as u32)), &[][..]),
             };
             selects.push(Select {
-                port,
+                ports: port.into_iter().collect(),
                 identity: identity.to_vec(),
                 ..Select::protocol(Some(number))
             });
@@ -123,7 +123,8 @@ impl<'a> Sent<'a> {
         let of_format = kinds.find(&handler.name)?.format.is_some();
         let name = handler.protocol.as_ref().and_then(Whose::name);
         let name = name.map(|name| format!("{name}, "));
-        let port = select.port.map(|port| format!(" or UDP port {port}"));
+        let port = select.ports.first();
+        let port = port.map(|port| format!(" or UDP port {port}"));
         let only = select.only.map(|n| format!(", of these {n} alone"));
         let there: Vec<String> = self
             .names
