@@ -9,10 +9,12 @@ use crate::hop::{Hop, Sources, is_hop_token, served};
 use crate::names::Names;
 use crate::net::{IN, Net, OUT};
 use crate::poller::{Event, Poller};
+use crate::ports::Ports;
 pub use crate::settings::{
     CarrierConfig, DaemonConfig, DaemonError, DelayDir, FactsConfig, HostWork, Kind,
 };
 use crate::sys::give_memory_back;
+use crate::udp::UdpConfig;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +23,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wifu_node::Protocol;
 use wifu_wire::Time;
+use wifu_wire::numbers::UDP;
 
 /// Batches sent before anything else gets its turn: where the kernel takes long over each packet,
 /// as behind a shaper, acknowledgements and the application's next octets would wait for all.
@@ -77,7 +80,11 @@ impl Daemon {
         let mut poller = Poller::new(config.coalesce)?;
         poller.catch_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
         let sources = Sources::open(&config, &poller)?;
-        let served = served(&config.registry, &config.serve, &sources)?;
+        let mut served = served(&config.registry, &config.serve, &sources)?;
+        let services = services(&config);
+        for protocol in &mut served {
+            *protocol = Arc::new(protocol.at_ports(&services));
+        }
         if !served.is_empty() {
             sources.log();
         }
@@ -91,7 +98,10 @@ impl Daemon {
         }
         let raw = |c: &CarrierConfig| matches!(c, CarrierConfig::Raw { .. });
         let claim = config.carriers.iter().any(raw).then(claim).transpose()?;
-        let mut net = Net::open(&config, &relayed, &guarded, &poller)?;
+        let ports = served.iter().flat_map(|p| p.ports.clone());
+        let ports: BTreeSet<u16> = ports.collect();
+        let ports: Vec<u16> = ports.into_iter().collect();
+        let mut net = Net::open(&config, (&relayed, &guarded), &ports, &poller)?;
         let mut hop = Hop::open(
             config.endpoint,
             &config.registry,
@@ -112,6 +122,7 @@ impl Daemon {
             carriers: config.carriers.iter().map(CarrierConfig::kind).collect(),
             doubles: net.doubles().cloned(),
             hops: served.to_vec(),
+            ports: claims(&config.carriers, &services),
         };
         for blueprint in names.served()? {
             // So that stray segments are answered before anything listens.
@@ -132,6 +143,7 @@ impl Daemon {
         if restored > 0 {
             tracing::info!("{restored} listening sockets taken over");
         }
+        daemon.adopt()?;
         Ok(daemon)
     }
 
@@ -146,6 +158,8 @@ impl Daemon {
             let deadline = self.hop.poll_timeout(Poller::now(), &mut self.net);
             let deadline = deadline.min(self.front.poll_timeout());
             let deadline = deadline.min(self.net.faults_timeout());
+            let ports = self.names.ports.as_ref();
+            let deadline = deadline.min(ports.map_or(Time::NEVER, Ports::look_at));
             if handled == 0 {
                 self.net.rests();
                 self.shrink();
@@ -180,7 +194,9 @@ impl Daemon {
 
     /// The composition of a protocol number, of those served.
     fn name(&self, number: u8) -> String {
-        let of = |p: &&Arc<Protocol>| p.ends.number == number;
+        let of = |p: &&Arc<Protocol>| {
+            p.ends.number == number || number == UDP && p.ends.wire.format().is_udp()
+        };
         let served = self.names.hops.iter().find(of);
         served.map_or_else(|| number.to_string(), |p| p.ends.name.clone())
     }
@@ -224,6 +240,7 @@ impl Daemon {
         front!(&mut *self, now, front, cx => front.handle_timeout(&mut cx));
         self.serve(now);
         self.send(now)?;
+        self.release(now);
         Ok(handled)
     }
 
@@ -232,6 +249,23 @@ impl Daemon {
         front!(&mut *self, now, front, cx => front.look_at_listeners(&mut cx));
         while let Some((id, event)) = self.hop.end_mut().poll_event() {
             front!(&mut *self, now, front, cx => front.on_endpoint_event(id, event, &mut cx));
+        }
+    }
+
+    /// Let the carrier have the sockets of UDP ports that were claimed.
+    fn adopt(&mut self) -> Result<(), DaemonError> {
+        match &mut self.names.ports {
+            Some(ports) => Ok(self.net.adopt(ports.take_fresh(), &self.poller)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Give up those of ports that nobody needs any more.
+    fn release(&mut self, now: Time) {
+        let end = self.hop.end();
+        if let Some(ports) = &mut self.names.ports {
+            self.net
+                .release(ports.release(now, || end.local_ports(UDP)));
         }
     }
 
@@ -263,6 +297,7 @@ impl Daemon {
 
     /// Send what may leave, as long as the carriers take it.
     fn send(&mut self, now: Time) -> Result<(), DaemonError> {
+        self.adopt()?;
         if self.hop.is_passed() {
             for _ in 0..SENDS {
                 let room = self.net.send_late(now);
@@ -283,6 +318,7 @@ impl Daemon {
         } else {
             while self.hop.transmit(now, &mut self.net) && self.net.has_room() {
                 self.serve(now);
+                self.adopt()?;
             }
         }
         Ok(self.net.rearm(&self.poller)?)
@@ -332,6 +368,27 @@ fn numbers_of(served: &[Arc<Protocol>], holds: impl Fn(&Protocol) -> bool) -> Ve
     numbers.sort_unstable();
     numbers.dedup();
     numbers
+}
+
+/// The UDP ports by which nodes tell packets that are datagrams by their own format.
+fn services(config: &DaemonConfig) -> Vec<u16> {
+    if !config.service_ports.is_empty() {
+        return config.service_ports.clone();
+    }
+    let wires = config.registry.parts().wires().iter();
+    let formats = wires.map(|w| w.format).filter(|f| f.is_udp());
+    formats.filter_map(|f| f.port).collect()
+}
+
+/// The local ports of such packets, if a carrier has them.
+fn claims(carriers: &[CarrierConfig], services: &[u16]) -> Option<Ports> {
+    carriers.iter().find_map(|c| match c {
+        CarrierConfig::Udp { port, .. } => {
+            let buffer = UdpConfig::new(Vec::new()).receive_buffer;
+            Some(Ports::new(*port, buffer, services))
+        }
+        CarrierConfig::Raw { .. } | CarrierConfig::Tun(_) => None,
+    })
 }
 
 /// Two daemons with raw sockets would both get every packet, and each would reset the connections

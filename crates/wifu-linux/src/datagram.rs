@@ -65,7 +65,7 @@ struct Came {
     each: usize,
     /// There were more octets.
     cut: bool,
-    from: Ipv4Addr,
+    from: SocketAddrV4,
     /// The address of this host that it was sent to.
     to: Ipv4Addr,
     ttl: u8,
@@ -78,7 +78,7 @@ pub(crate) struct Datagram<'a> {
     pub(crate) octets: &'a [u8],
     /// There were more.
     pub(crate) cut: bool,
-    pub(crate) from: Ipv4Addr,
+    pub(crate) from: SocketAddrV4,
     /// The address of this host that it was sent to.
     pub(crate) to: Ipv4Addr,
     pub(crate) ttl: u8,
@@ -156,7 +156,7 @@ impl Receiver {
             len,
             each: len,
             cut: head.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-            from: from_kernel(self.heads.names[i].sin_addr),
+            from: sender(&self.heads.names[i]),
             to: Ipv4Addr::UNSPECIFIED,
             ttl: 0,
             ecn: Ecn::NotEct,
@@ -246,10 +246,10 @@ struct All {
     segment: Segment,
 }
 
-/// A datagram to be sent: octets of a header and what follows them.
+/// A datagram to be sent: octets of a header, if it has one of ours, and what follows them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing<'a> {
-    pub(crate) shim: [u8; SHIM],
+    pub(crate) shim: Option<[u8; SHIM]>,
     pub(crate) rest: &'a [u8],
     /// An address of this host.
     pub(crate) from: Ipv4Addr,
@@ -259,6 +259,12 @@ pub(crate) struct Outgoing<'a> {
 
 /// Octets of such a header.
 const SHIM: usize = over_udp::HEADER;
+
+impl Outgoing<'_> {
+    fn len(&self) -> usize {
+        self.shim.map_or(0, |shim| shim.len()) + self.rest.len()
+    }
+}
 
 /// Sends datagrams from addresses of this host.
 pub(crate) struct Sender {
@@ -281,7 +287,7 @@ struct Open {
 
 impl Open {
     fn joins(&self, d: &Outgoing<'_>, count: usize) -> bool {
-        let len = SHIM + d.rest.len();
+        let len = d.len();
         let ends = (self.from, self.to, self.ecn) == (d.from, d.to, d.ecn);
         let alike = ends && len <= self.each;
         alike && !self.closed && count < GROUP && self.octets + len <= GROUP_OCTETS
@@ -323,7 +329,7 @@ impl Sender {
         for (n, d) in datagrams.enumerate() {
             let at = self.counts.len();
             let count = self.counts.last().copied().unwrap_or(0);
-            let len = SHIM + d.rest.len();
+            let len = d.len();
             match &mut open {
                 Some(open) if grouped && open.joins(&d, count) => {
                     open.octets += len;
@@ -342,10 +348,10 @@ impl Sender {
                     self.begin(&d);
                 }
             }
-            self.shims[n] = d.shim;
+            self.shims[n] = d.shim.unwrap_or_default();
             self.heads.vectors[2 * n] = libc::iovec {
                 iov_base: self.shims[n].as_mut_ptr().cast(),
-                iov_len: SHIM,
+                iov_len: len - d.rest.len(),
             };
             self.heads.vectors[2 * n + 1] = libc::iovec {
                 iov_base: d.rest.as_ptr().cast_mut().cast(),
@@ -405,7 +411,7 @@ impl Sender {
         segment.head.cmsg_type = libc::UDP_SEGMENT;
         segment.head.cmsg_len = length_of(&segment.octets);
         // No IP packet is longer.
-        segment.octets = (SHIM + d.rest.len()) as u16;
+        segment.octets = d.len() as u16;
     }
 }
 
@@ -413,6 +419,10 @@ impl Sender {
 fn length_of<T>(data: &T) -> usize {
     // SAFETY: it only computes a length.
     unsafe { libc::CMSG_LEN(size_of_val(data) as libc::c_uint) as usize }
+}
+
+fn sender(name: &libc::sockaddr_in) -> SocketAddrV4 {
+    SocketAddrV4::new(from_kernel(name.sin_addr), u16::from_be(name.sin_port))
 }
 
 fn from_kernel(address: libc::in_addr) -> Ipv4Addr {

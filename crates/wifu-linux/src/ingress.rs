@@ -12,6 +12,8 @@ use crate::sys::{BPF_RETURN, instruction};
 use core::net::Ipv4Addr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use wifu_wire::numbers::UDP;
+use wifu_wire::over_udp::KIND;
 
 /// What the ring takes: packets of these protocols, to these addresses, in frames of no VLAN
 /// addressed to this host, on these interfaces. Of protocols that this host relays, packets to any
@@ -25,12 +27,18 @@ pub struct Selection {
     pub protocols: Vec<u8>,
     /// IPv4 protocol numbers whose packets are taken wherever they are bound.
     pub relayed: Vec<u8>,
+    /// UDP ports of services: datagrams to or from one of them that are for others. Not those that
+    /// the carrier `udp` wraps: no node has anything to do with them, and the kernel may hold
+    /// several as one, without checksums.
+    pub services: Vec<u16>,
     /// This host's addresses, one of which a packet has to be for.
     pub addresses: Vec<Ipv4Addr>,
 }
 
 /// Longest list in a program: jumps of the socket filter reach 255 instructions.
 const LIST: usize = 200;
+/// ... of ports.
+pub const SERVICES: usize = 15;
 
 impl Selection {
     /// Cut lists that are too long for the programs. What is cut takes the ordinary way.
@@ -38,6 +46,7 @@ impl Selection {
         self.interfaces.truncate(LIST);
         self.protocols.truncate(LIST);
         self.relayed.truncate(LIST);
+        self.services.truncate(SERVICES);
         self.addresses.truncate(LIST);
         self
     }
@@ -72,6 +81,9 @@ impl Selection {
         check(all, LOAD_WORD, ancillary(0), &[libc::ETH_P_IP as u32]);
         check(all, LOAD_WORD, ancillary(8), &self.interface_values());
         let addresses = self.address_values();
+        if !self.services.is_empty() {
+            all.extend(self.udp_filter());
+        }
         all.push(instruction(LOAD_BYTE, 0, 0, IP_PROTOCOL));
         for (i, number) in self.relayed.iter().enumerate() {
             // Past the other numbers and the jump.
@@ -96,10 +108,68 @@ impl Selection {
         program
     }
 
+    /// Of the filter, what takes datagrams of services that are for others. All else goes on behind
+    /// it, but what is for this host: that is the kernel's.
+    fn udp_filter(&self) -> Vec<libc::sock_filter> {
+        const JUMP: u16 = 0x05;
+        const JUMP_EQUAL: u16 = 0x15;
+        const JUMP_SET: u16 = 0x45;
+        const WORD: u16 = 0x20;
+        const HALF: u16 = 0x28;
+        const BYTE: u16 = 0x30;
+        let ask = [
+            // linux/filter.h: SKF_AD_OFF + SKF_AD_PKTTYPE.
+            ((WORD, (-0x1000 + 4) as u32), PACKET_HOST),
+            ((BYTE, IP_PROTOCOL), u32::from(UDP)),
+            ((BYTE, 0), PLAIN),
+        ];
+        let addresses = self.address_values();
+        // What follows the questions, from the end on.
+        let mut end: Vec<libc::sock_filter> = vec![instruction(WORD, 0, 0, IP_DESTINATION)];
+        for (i, address) in addresses.iter().enumerate() {
+            let skip = (addresses.len() - i) as u8;
+            end.push(instruction(JUMP_EQUAL, skip, 0, *address));
+        }
+        end.push(instruction(BPF_RETURN, 0, 0, u32::from(u16::MAX)));
+        end.push(instruction(BPF_RETURN, 0, 0, 0));
+        let ports = self.services.len();
+        let mut program: Vec<libc::sock_filter> = Vec::new();
+        // Each question takes three instructions, those of fragments and of what is wrapped as
+        // well, and each of the two ports one for its load and one for each value, and a jump for
+        // none.
+        let length = 3 * ask.len() + 6 + 2 * (1 + ports) + 1 + end.len();
+        let out = |program: &Vec<libc::sock_filter>| (length - program.len() - 1) as u32;
+        for ((load, at), wanted) in ask {
+            program.push(instruction(load, 0, 0, at));
+            program.push(instruction(JUMP_EQUAL, 1, 0, wanted));
+            program.push(instruction(JUMP, 0, 0, out(&program)));
+        }
+        program.push(instruction(HALF, 0, 0, IP_FRAGMENT));
+        program.push(instruction(JUMP_SET, 0, 1, FRAGMENT));
+        program.push(instruction(JUMP, 0, 0, out(&program)));
+        program.push(instruction(BYTE, 0, 0, UDP_PAYLOAD));
+        program.push(instruction(JUMP_EQUAL, 0, 1, u32::from(KIND)));
+        program.push(instruction(JUMP, 0, 0, out(&program)));
+        for (n, at) in [UDP_PORTS, UDP_PORTS + 2].into_iter().enumerate() {
+            program.push(instruction(HALF, 0, 0, at));
+            for (i, port) in self.services.iter().enumerate() {
+                // Past the other ports, those of the second load, and the jump.
+                let skip = ports - i - 1 + if n == 0 { 1 + ports } else { 0 } + 1;
+                program.push(instruction(JUMP_EQUAL, skip as u8, 0, u32::from(*port)));
+            }
+        }
+        program.push(instruction(JUMP, 0, 0, out(&program)));
+        program.extend(end);
+        program
+    }
+
     /// The same without the interfaces, for eBPF: drop, or pass on.
     fn program(&self) -> Vec<u64> {
         let mut all = begin(self.frame_values());
         let addresses = self.address_values();
+        if !self.services.is_empty() {
+            all.extend(self.udp_program());
+        }
         // The kernel refuses programs with instructions that nothing reaches.
         if !self.relayed.is_empty() {
             all.push(packet(LOAD_BYTE, IP_PROTOCOL));
@@ -126,6 +196,51 @@ impl Selection {
         only(&mut all, packet(LOAD_WORD, IP_DESTINATION), &addresses);
         all.extend(end(TCX_DROP));
         all
+    }
+
+    /// Of the program, what drops datagrams of services that are for others.
+    fn udp_program(&self) -> Vec<u64> {
+        let others = self.address_values();
+        let mut end = vec![packet(LOAD_WORD, IP_DESTINATION)];
+        for (i, address) in others.iter().enumerate() {
+            let skip = (others.len() - i + 1) as i16;
+            end.push(ebpf(JUMP32_EQUAL, 0, skip, *address as i32));
+        }
+        end.extend(self::end(TCX_DROP));
+        let ports = self.services.len();
+        let asked = [
+            // Offset in struct __sk_buff: pkt_type.
+            (ebpf(LOAD_CONTEXT, 0x60, 4, 0), PACKET_HOST),
+            (packet(LOAD_BYTE, IP_PROTOCOL), u32::from(UDP)),
+            (packet(LOAD_BYTE, 0), PLAIN),
+        ];
+        // As in the filter, with two jumps more.
+        let length = 3 * asked.len() + 8 + 2 * (1 + ports) + 1 + end.len();
+        let out = |program: &Vec<u64>| ebpf(JUMP, 0, (length - program.len() - 1) as i16, 0);
+        let mut program = Vec::new();
+        for (load, wanted) in asked {
+            program.push(load);
+            program.push(ebpf(JUMP32_EQUAL, 0, 1, wanted as i32));
+            program.push(out(&program));
+        }
+        program.push(packet(LOAD_HALF, IP_FRAGMENT));
+        program.push(ebpf(JUMP32_SET, 0, 1, FRAGMENT as i32));
+        program.push(ebpf(JUMP, 0, 1, 0));
+        program.push(out(&program));
+        program.push(packet(LOAD_BYTE, UDP_PAYLOAD));
+        program.push(ebpf(JUMP32_EQUAL, 0, 1, i32::from(KIND)));
+        program.push(ebpf(JUMP, 0, 1, 0));
+        program.push(out(&program));
+        for (n, at) in [UDP_PORTS, UDP_PORTS + 2].into_iter().enumerate() {
+            program.push(packet(LOAD_HALF, at));
+            for (i, port) in self.services.iter().enumerate() {
+                let skip = ports - i - 1 + if n == 0 { 1 + ports } else { 0 } + 1;
+                program.push(ebpf(JUMP32_EQUAL, 0, skip as i16, i32::from(*port)));
+            }
+        }
+        program.push(out(&program));
+        program.extend(end);
+        program
     }
 
     /// Drops packets of what is relayed that are not for this host, and counts them in the first
@@ -169,6 +284,10 @@ const FRAGMENT: u32 = 0x3FFF;
 const IP_FRAGMENT: u32 = 6;
 const IP_PROTOCOL: u32 = 9;
 const IP_DESTINATION: u32 = 16;
+/// A header of IPv4 without options, and where behind it UDP's ports are.
+const PLAIN: u32 = 0x45;
+const UDP_PORTS: u32 = 20;
+const UDP_PAYLOAD: u32 = 28;
 /// The number of a VLAN in a tag; 0 says that the frame is of none (IEEE 802.1Q).
 const VLAN: u32 = 0x0FFF;
 

@@ -35,6 +35,7 @@ mod net;
 mod netlink;
 pub mod netns;
 pub mod poller;
+mod ports;
 pub mod privileges;
 pub mod raw;
 pub mod ring;

@@ -4,6 +4,7 @@ use crate::carrier::Stack;
 use crate::doubles::Doubles;
 use crate::front::Host;
 use crate::kind::Kind;
+use crate::ports::Ports;
 use crate::raw::check_number;
 use crate::udp::MORE;
 use core::net::IpAddr;
@@ -11,6 +12,8 @@ use std::io;
 use std::sync::Arc;
 use wifu_engine::{Blueprint, ConfigError, Library};
 use wifu_node::{Protocol, Registry, Substrate, tell_apart};
+
+use wifu_wire::numbers::UDP;
 
 pub(crate) use wifu_wire::numbers::TCP;
 
@@ -29,6 +32,9 @@ pub(crate) struct Names {
     pub(crate) doubles: Option<Doubles>,
     /// Compositions whose hop halves run here.
     pub(crate) hops: Vec<Arc<Protocol>>,
+    /// The UDP ports of packets that are datagrams by their own format, if there is a carrier for
+    /// those.
+    pub(crate) ports: Option<Ports>,
 }
 
 impl Names {
@@ -44,6 +50,7 @@ impl Names {
         match self.doubles.as_ref().and_then(|d| d.proper(number)) {
             Some(_) => Kind::Udp,
             None if number == TCP && self.tun.is_some() => Kind::Tun,
+            None if number == UDP => Kind::Udp,
             None if self.carriers.contains(&Kind::Raw) => Kind::Raw,
             None => Kind::Udp,
         }
@@ -96,9 +103,10 @@ impl Names {
         }
         let protocol = self.registry.complete(&composition)?;
         self.acting(&protocol, kind)?;
-        match &self.doubles {
-            Some(doubles) if kind == Kind::Udp => doubled(&protocol, doubles),
-            _ => Ok(protocol),
+        match kind {
+            Kind::Udp if is_udp(&protocol) => Ok(with(&protocol, |ends| ends.number = UDP)),
+            Kind::Udp => self.wrapped(&protocol),
+            Kind::Raw | Kind::Tun => Ok(protocol),
         }
     }
 
@@ -111,7 +119,7 @@ impl Names {
             let key = format!("protocol.{name}.number");
             check_number(protocol.ends.number).map_err(|what| ConfigError::one(&key, what))?;
         }
-        if self.doubles.is_some() && kind == Kind::Udp && protocol.has_hops() {
+        if self.doubles.is_some() && kind == Kind::Udp && protocol.has_hops() && !is_udp(protocol) {
             let what = format!(
                 "{name} has something to do on every node, and nodes on the way see packets of \
                  raw alone: take carrier=raw"
@@ -135,6 +143,18 @@ impl Names {
         Err(ConfigError::one(name, what))
     }
 
+    /// A protocol as the carrier `udp` wraps it, where it may have another number beside `raw`.
+    fn wrapped(&self, protocol: &Protocol) -> Result<Arc<Protocol>, ConfigError> {
+        let Some(doubles) = &self.doubles else {
+            return Ok(with(protocol, |ends| ends.below += MORE as u32));
+        };
+        let Some(second) = doubles.blueprint(&protocol.ends, MORE as u32) else {
+            let key = format!("protocol.{}.number", protocol.ends.name);
+            return Err(ConfigError::one(&key, "not carried over UDP beside raw"));
+        };
+        Ok(with(protocol, |ends| *ends = second))
+    }
+
     /// Nodes on the way tell its packets from those of every composition that is served.
     fn apart(&self, protocol: &Arc<Protocol>) -> Result<(), ConfigError> {
         let mut all = self.hops.clone();
@@ -152,7 +172,9 @@ impl Names {
             all.collect::<Vec<_>>().join(", ")
         };
         let (name, number) = (&protocol.ends.name, protocol.ends.number);
-        let of_it = |p: &&Arc<Protocol>| p.ends.name == *name && p.ends.number == number;
+        // In UDP all have its number.
+        let of_it =
+            |p: &&Arc<Protocol>| p.ends.name == *name && [p.ends.number, UDP].contains(&number);
         match self.hops.iter().find(of_it) {
             Some(served) if served.handlers != protocol.handlers => Err(format!(
                 "{spec} has the handlers {}, and this host serves {name} with {}: start the daemon of \
@@ -185,16 +207,19 @@ impl Names {
     }
 }
 
-/// A protocol as the carrier `udp` has it beside `raw`.
-fn doubled(protocol: &Protocol, doubles: &Doubles) -> Result<Arc<Protocol>, ConfigError> {
-    let Some(ends) = doubles.blueprint(&protocol.ends, MORE as u32) else {
-        let key = format!("protocol.{}.number", protocol.ends.name);
-        return Err(ConfigError::one(&key, "not carried over UDP beside raw"));
-    };
-    Ok(Arc::new(Protocol {
+/// Whether its packets are datagrams of UDP by their own format.
+fn is_udp(protocol: &Protocol) -> bool {
+    protocol.ends.wire.format().is_udp()
+}
+
+/// A protocol with its ends changed.
+fn with(protocol: &Protocol, change: impl FnOnce(&mut Blueprint)) -> Arc<Protocol> {
+    let mut ends = (*protocol.ends).clone();
+    change(&mut ends);
+    Arc::new(Protocol {
         ends: Arc::new(ends),
         ..protocol.clone()
-    }))
+    })
 }
 
 impl Host for Names {
@@ -231,6 +256,18 @@ impl Host for Names {
     fn carried(&self, number: u8) -> (u8, Option<&'static str>) {
         let proper = self.doubles.as_ref().and_then(|d| d.proper(number));
         (proper.unwrap_or(number), Some(self.kind(number).name()))
+    }
+
+    fn claim(
+        &mut self,
+        ends: &Blueprint,
+        local: u16,
+        remote: Option<u16>,
+    ) -> Result<u16, (i32, String)> {
+        match &mut self.ports {
+            Some(ports) if ends.number == UDP => ports.claim(local, remote),
+            _ => Ok(local),
+        }
     }
 
     fn source_for(&mut self, blueprint: &Blueprint, remote: IpAddr) -> io::Result<IpAddr> {
@@ -283,6 +320,7 @@ mod tests {
             works: false,
             carriers: vec![Kind::Raw],
             doubles: None,
+            ports: None,
             hops: Vec::new(),
         }
     }
@@ -461,6 +499,40 @@ mod tests {
         ] {
             let error = with(carriers, FILE).blueprint(spec).unwrap_err();
             assert!(error.contains(said), "{spec}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_a_datagram_by_its_own_form_has_udps_number_and_its_ports() {
+        use Kind::{Raw, Udp};
+        let mut names = with(&[Raw, Udp], FILE);
+        let said = names.blueprint("atp,carrier=udp").unwrap_err();
+        assert!(said.contains("--serve atp"), "{said}");
+        names.hops = vec![names.registry.resolve("atp").unwrap()];
+        names.ports = Some(Ports::new(9438, 1 << 16, &[9438]));
+        let by_raw = names.blueprint("atp").unwrap();
+        let by_udp = names.blueprint("atp,carrier=udp").unwrap();
+        assert_eq!((by_raw.number, by_udp.number), (219, UDP));
+        assert_eq!(by_raw.below, by_udp.below, "as long in both");
+        assert_eq!(names.carried(UDP), (UDP, Some("udp")));
+        assert!(
+            names
+                .blueprint("atp,carrier=udp,elfn=on")
+                .unwrap_err()
+                .contains("elfn=on")
+        );
+        assert_eq!(
+            names.claim(&by_raw, 7000, None),
+            Ok(7000),
+            "by raw it is nobody's"
+        );
+        assert!(names.claim(&by_udp, 7000, None).is_err());
+        assert_eq!(names.claim(&by_udp, 9438, None), Ok(9438));
+        // Others are wrapped, and so much shorter, be it alone or beside raw.
+        for carriers in [&[Raw, Udp][..], &[Udp]] {
+            let mut names = with(carriers, FILE);
+            let wrapped = names.blueprint("plain,carrier=udp").unwrap();
+            assert_eq!(wrapped.below, MORE as u32, "{carriers:?}");
         }
     }
 

@@ -1,20 +1,24 @@
 //! What a daemon sends and receives by: its carriers, the capture, and faults on order.
 
+mod open;
+
 use crate::capture::Capture;
 use crate::carrier::{BATCH, Came, Carrier, ICMP, Stack};
 use crate::doubles::Doubles;
 use crate::faults::{FaultCounters, Faults};
 use crate::kind::Kind;
 use crate::links::Links;
-use crate::names::{TCP, numbers};
-use crate::poller::{Event, Interest, Poller};
-use crate::raw::{RawConfig, check_number};
-use crate::settings::{CarrierConfig, DaemonConfig, DaemonError};
+use crate::names::numbers;
+use crate::poller::{Event, Poller};
+use crate::settings::{DaemonConfig, DaemonError};
 use crate::sys::LinkAddress;
-use crate::udp::{MORE, UdpConfig};
 use crate::unreachable::{Ear, Unreachable, understand, unwrapped};
 use core::net::{IpAddr, Ipv4Addr};
+use open::{bare, doubles, ear, open_carrier, ways};
+use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::OwnedFd;
+use wifu_core::ip::UDP;
 use wifu_engine::Endpoint;
 use wifu_wire::pcapng::Direction;
 use wifu_wire::{AnyIpInfo, IpInfo, Time, ipv6};
@@ -70,6 +74,8 @@ pub(crate) struct Net {
     ways: [u8; 256],
     /// The numbers of protocols on the carrier `udp`, where there is `raw` as well.
     doubles: Option<Doubles>,
+    /// The number of which datagrams of `udp` say 0.
+    tcp: Option<u8>,
     capture: Option<Capture>,
     /// What goes wrong on the way out, and in.
     faults: [Option<Faults>; 2],
@@ -83,15 +89,15 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Open carriers, with the numbers that this host relays, and those of them that the kernel
-    /// forwards not even when the daemon was killed.
+    /// Open carriers, with the numbers that this host relays, those of them that the kernel forwards
+    /// not even when the daemon was killed, and the UDP ports of what it relays.
     ///
     /// # Errors
     /// What a carrier or the capture's file says.
     pub(crate) fn open(
         config: &DaemonConfig,
-        relayed: &[u8],
-        guarded: &[u8],
+        (relayed, guarded): (&[u8], &[u8]),
+        services: &[u16],
         poller: &Poller,
     ) -> Result<Net, DaemonError> {
         let mut all = numbers(config.registry.library());
@@ -99,12 +105,13 @@ impl Net {
         all.sort_unstable();
         all.dedup();
         let doubles = doubles(config, &all)?;
+        let tcp = bare(config)?;
         let mut carriers = Vec::new();
         for (i, c) in config.carriers.iter().enumerate() {
             // Packets of IPv6 would cost a host with a profile nothing.
             let asked = (&config.devices[..], config.host.is_none());
-            let halves = (relayed, guarded);
-            let mut carrier = open_carrier(c, &all, halves, asked, doubles.as_ref())?;
+            let halves = (relayed, guarded, services);
+            let mut carrier = open_carrier(c, &all, halves, asked, (doubles.as_ref(), tcp))?;
             carrier.attach(poller, CARRIERS + i as u64 * DESCRIPTORS)?;
             carriers.push(carrier);
         }
@@ -124,6 +131,7 @@ impl Net {
             ways: ways(&carriers, doubles.as_ref()),
             carriers,
             doubles,
+            tcp,
             faults: faults.map(|(config, way)| Some(Faults::new(config?, way))),
             spare: Vec::new(),
             links: None,
@@ -150,15 +158,32 @@ impl Net {
         CARRIERS + self.carriers.len() as u64 * DESCRIPTORS
     }
 
-    /// The longest IP packet that all carriers send; protocols on `udp` beside `raw` know
-    /// themselves that theirs are shorter.
+    /// The longest IP packet that all carriers send; protocols that `udp` wraps know themselves that
+    /// theirs are shorter.
     pub(crate) fn mtu(&self) -> usize {
-        let beside = self.doubles.is_some();
-        let mtu = |c: &Carrier| match c.kind() {
-            Kind::Udp if beside => c.mtu() + MORE,
-            _ => c.mtu(),
-        };
-        self.carriers.iter().map(mtu).min().unwrap_or(1500)
+        let mtus = self.carriers.iter().map(Carrier::mtu);
+        mtus.min().unwrap_or(1500)
+    }
+
+    /// Let the carrier `udp` have these sockets, at their ports.
+    ///
+    /// # Errors
+    /// What the poller says, or the kernel of an option.
+    pub(crate) fn adopt(&mut self, ports: Vec<(u16, OwnedFd)>, poller: &Poller) -> io::Result<()> {
+        let base = CARRIERS + u64::from(self.ways[usize::from(UDP)]) * DESCRIPTORS;
+        let carrier = self.carrier(UDP);
+        for port in ports {
+            self.carriers[carrier].adopt(port, (poller, base))?;
+        }
+        Ok(())
+    }
+
+    /// Let it give up those at these ports.
+    pub(crate) fn release(&mut self, ports: BTreeSet<u16>) {
+        let carrier = self.carrier(UDP);
+        for port in ports {
+            self.carriers[carrier].release(port);
+        }
     }
 
     /// The carriers, for people.
@@ -211,10 +236,10 @@ impl Net {
     /// What was heard of packets that did not arrive.
     pub(crate) fn take_heard(&mut self) -> impl Iterator<Item = Unreachable> {
         self.heard.truncate(HEARD);
-        let doubles = self.doubles.as_ref();
+        let (doubles, tcp) = (self.doubles.as_ref(), self.tcp);
         self.heard
             .drain(..)
-            .map(move |told| unwrapped(told, doubles))
+            .map(move |told| unwrapped(told, doubles, tcp))
     }
 
     /// Hand over what the carriers have, up to a burst each; gives how many packets came.
@@ -339,6 +364,17 @@ impl Net {
         usize::from(self.ways[usize::from(proto)])
     }
 
+    /// By which carrier packets of others go on: only raw sockets have any.
+    fn relaying(&self) -> usize {
+        let raw = self.carriers.iter().position(|c| c.kind() == Kind::Raw);
+        raw.unwrap_or(0)
+    }
+
+    /// Whether a carrier sends datagrams of UDP that are such by their own format.
+    pub(crate) fn has_udp(&self) -> bool {
+        self.carriers.iter().any(|c| c.kind() == Kind::Udp)
+    }
+
     /// Send the next segment of the end; false if there is none, or no room.
     pub(crate) fn send_one(&mut self, now: Time, endpoint: &mut Endpoint) -> bool {
         if let ([only], None) = (&mut self.carriers[..], &self.faults[OUT]) {
@@ -374,7 +410,11 @@ impl Net {
 
     /// Send a whole packet; false without room. Faults see what takes its route.
     pub(crate) fn put(&mut self, now: Time, ip: &IpInfo, octets: &[u8], by: By) -> bool {
-        let at = self.carrier(ip.proto);
+        let at = match by {
+            // A datagram of this host's own leaves by its carrier.
+            By::Way(_) | By::Station(_) if ip.proto == UDP => self.relaying(),
+            _ => self.carrier(ip.proto),
+        };
         if let Some(faults) = &mut self.faults[OUT]
             && !matches!(by, By::Station(_))
             && let Some(header) = wifu_core::ip::header(octets)
@@ -484,108 +524,5 @@ fn note(
     match doubles.as_ref().and_then(|d| d.shown(packet)) {
         Some(shown) => capture.packet(carrier, now, &shown, way),
         None => capture.packet(carrier, now, packet, way),
-    }
-}
-
-/// Numbers for what `udp` carries beside `raw`, if that is asked for.
-fn doubles(config: &DaemonConfig, carried: &[u8]) -> Result<Option<Doubles>, DaemonError> {
-    let has = |kind| config.carriers.iter().any(|c| c.kind() == kind);
-    if !(has(Kind::Raw) && has(Kind::Udp)) {
-        return Ok(None);
-    }
-    let library = config.registry.library();
-    let all = library
-        .protocols()
-        .iter()
-        .filter_map(|p| library.expand(p).ok());
-    let used: Vec<u8> = all
-        .map(|c| c.number)
-        .chain(carried.iter().copied())
-        .collect();
-    let free = |n: u8| check_number(n).is_ok() && !used.contains(&n);
-    let doubles = Doubles::new(&numbers(library), free).ok_or_else(|| {
-        let text = "too many protocol numbers for raw and udp at once: choose one";
-        DaemonError::Carrier {
-            carrier: Kind::Udp.name(),
-            source: io::Error::new(io::ErrorKind::InvalidInput, text),
-        }
-    })?;
-    Ok(Some(doubles))
-}
-
-/// The carrier of each protocol number: TCP proper goes by a TUN device, if there is one, doubles
-/// by `udp`, and all others by what is left.
-fn ways(carriers: &[Carrier], doubles: Option<&Doubles>) -> [u8; 256] {
-    let of = |kind| carriers.iter().position(|c| c.kind() == kind);
-    let (raw, tun, udp) = (of(Kind::Raw), of(Kind::Tun), of(Kind::Udp));
-    let way = |number: u8| match number {
-        TCP => tun,
-        _ if doubles.is_some_and(|d| d.proper(number).is_some()) => udp,
-        _ => raw.or(udp),
-    };
-    core::array::from_fn(|number| way(number as u8).unwrap_or(0) as u8)
-}
-
-/// A socket for ICMP, where any carrier may need it. A daemon without rights has none, and learns
-/// by its timers alone; a TUN device brings such messages itself.
-fn ear(config: &DaemonConfig, poller: &Poller) -> io::Result<Option<Ear>> {
-    if config.carriers.iter().all(|c| c.kind() == Kind::Tun) {
-        return Ok(None);
-    }
-    let ear = match Ear::open() {
-        Ok(ear) => ear,
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    let (four, six) = ear.descriptors();
-    poller.add(four, ERRORS, Interest::READ)?;
-    if let Some(six) = six {
-        poller.add(six, ERRORS_V6, Interest::READ)?;
-    }
-    Ok(Some(ear))
-}
-
-fn open_carrier(
-    config: &CarrierConfig,
-    numbers: &[u8],
-    (relayed, guarded): (&[u8], &[u8]),
-    (devices, v6): (&[String], bool),
-    doubles: Option<&Doubles>,
-) -> Result<Carrier, DaemonError> {
-    match config {
-        CarrierConfig::Raw {
-            mtu,
-            direct,
-            keep_off,
-        } => {
-            let raw = RawConfig {
-                v6,
-                mtu: *mtu,
-                direct: *direct,
-                relayed: relayed.to_vec(),
-                guarded: guarded.to_vec(),
-                keep_off: *keep_off,
-                devices: devices.to_vec(),
-                ..RawConfig::new(numbers.to_vec())
-            };
-            Carrier::raw(&raw).map_err(|source| DaemonError::Carrier {
-                carrier: "raw",
-                source,
-            })
-        }
-        CarrierConfig::Tun(tun) => Ok(Carrier::tun(tun)?),
-        CarrierConfig::Udp { mtu, port, offload } => {
-            let udp = UdpConfig {
-                mtu: *mtu,
-                port: *port,
-                offload: *offload,
-                doubles: doubles.cloned(),
-                ..UdpConfig::new(numbers.to_vec())
-            };
-            Carrier::udp(&udp).map_err(|source| DaemonError::Carrier {
-                carrier: "udp",
-                source,
-            })
-        }
     }
 }

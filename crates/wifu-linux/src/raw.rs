@@ -58,6 +58,9 @@ pub struct RawConfig {
     pub relayed: Vec<u8>,
     /// Those of `relayed` that the kernel forwards not even when the process was killed.
     pub guarded: Vec<u8>,
+    /// UDP ports of services: datagrams to or from one of them are taken from the links unless they
+    /// are for this host. Needs `relayed`.
+    pub services: Vec<u16>,
     /// How the kernel is kept from forwarding what is relayed.
     pub keep_off: KeepOff,
     /// The interfaces, by name, from which packets are taken past the IP layer; none: all Ethernet
@@ -89,6 +92,7 @@ impl RawConfig {
             direct: false,
             relayed: Vec::new(),
             guarded: Vec::new(),
+            services: Vec::new(),
             keep_off: KeepOff::Best,
             devices: Vec::new(),
         }
@@ -159,6 +163,7 @@ impl Off {
         let guarded = Selection {
             protocols: Vec::new(),
             relayed: config.guarded.clone(),
+            services: Vec::new(),
             ..selection.clone()
         };
         // Each goes before those that are there: the guard sees what the other has left.
@@ -195,6 +200,9 @@ impl Off {
                 let stays = config.guarded.contains(number);
                 rules.push(rules::dropping(&device, *number, stays));
             }
+            if !selection.services.is_empty() {
+                rules.push(rules::dropping_udp(&device, &selection.services));
+            }
         }
         let mut steps = Steps::real();
         let rules = Rules::install(&rules, &mut steps).map_err(io::Error::other)?;
@@ -229,6 +237,7 @@ impl Direct {
                 false => Vec::new(),
             },
             relayed: config.relayed.clone(),
+            services: config.services.clone(),
             addresses: addresses.iter().map(|(_, a)| *a).collect(),
         };
         let selection = selection.bounded();

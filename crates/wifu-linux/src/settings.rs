@@ -35,6 +35,8 @@ pub enum CarrierConfig {
         port: u16,
         /// The kernel may cut and join datagrams.
         offload: bool,
+        /// The composition with TCP's header whose datagrams say 0 for its number (Behaviour 8.1).
+        tcp: Option<String>,
     },
 }
 
@@ -71,6 +73,9 @@ pub struct DaemonConfig {
     /// Compositions whose hop halves run here, for this host's connections and for those that it
     /// relays.
     pub serve: Vec<String>,
+    /// UDP ports by which nodes tell packets that are datagrams of UDP by their own format; none:
+    /// those of the formats.
+    pub service_ports: Vec<u16>,
     /// How the lanes of what is served share the links of this host; none: by deficit round robin.
     pub lanes: Option<Scheduler>,
     /// Interfaces, by name, from which packets of what is served are taken, on which those for

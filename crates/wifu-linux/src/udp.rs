@@ -5,25 +5,37 @@
 //! the same port. To the rest of the daemon a datagram is a packet of that protocol: its IP header
 //! is made of the addresses and the TTL that the kernel tells. Twelve octets more than such a
 //! header are on the wire, so that packets are so much shorter.
+//!
+//! Packets that are datagrams of UDP by their own format (ATP, Behaviour 8.1) go as they are, from
+//! the port that they have: each of their local ports has a socket ([`crate::ports`]). In the
+//! daemon they have the number of UDP. UDP's checksum is 0 there: nodes on the way write in them,
+//! and their own covers what matters.
 
 use crate::carrier::{Accept, BATCH, Counters, Medium, Route, Source, Via, check_mtu};
 use crate::carrier::{is_local_address, route_to};
-use crate::datagram::{Outgoing, Receiver, Sender};
+use crate::datagram::{Datagram, Outgoing, Receiver, Sender};
 use crate::doubles::Doubles;
+use crate::poller::{Interest, Poller};
+use crate::ports;
 use crate::sys::{self, RecvBatch, SendBatch};
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, SocketAddrV4};
 use core::ops::Range;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wifu_wire::ipv4::{self, HEADER, IpInfo};
+use wifu_wire::numbers::UDP;
 use wifu_wire::over_udp;
 
 pub use wifu_wire::over_udp::PORT;
 /// What is on the wire beyond the packets that the daemon sees: IP and UDP header and ours, instead
 /// of an IP header alone.
 pub(crate) const MORE: usize = HEADER + 8 + over_udp::HEADER - HEADER;
+/// UDP's own header.
+const UDP_HEADER: usize = 8;
+/// linux/socket.h
+const SO_NO_CHECK: libc::c_int = 11;
 /// Where the kernel joins datagrams: messages per call, and room for the longest.
 const GROUPS: usize = 16;
 const GROUP: usize = 65_536;
@@ -47,6 +59,12 @@ pub struct UdpConfig {
     /// The kernel may cut and join datagrams of one way, as far as it can: fewer passes through it,
     /// and the same datagrams on the wire.
     pub offload: bool,
+    /// There are packets that are datagrams by their own format: what comes at the port and is not
+    /// ours is one of them.
+    pub own_form: bool,
+    /// The protocol number of which datagrams say 0: TCP beside ATP, as its thesis ran it
+    /// (Behaviour 8.1).
+    pub tcp: Option<u8>,
 }
 
 impl UdpConfig {
@@ -59,19 +77,58 @@ impl UdpConfig {
             receive_buffer: 16 << 20,
             doubles: None,
             offload: true,
+            own_form: false,
+            tcp: None,
         }
-    }
-
-    /// The longest packet of a protocol, its IP header included, in octets.
-    pub(crate) fn inner_mtu(&self) -> usize {
-        self.mtu - MORE
     }
 }
 
-/// A UDP socket, ready to carry.
-pub(crate) struct UdpSocket {
+/// A socket at its port.
+struct Port {
+    number: u16,
     fd: OwnedFd,
-    port: u16,
+    ready: bool,
+    /// The kernel makes UDP's checksum.
+    summed: bool,
+}
+
+impl Port {
+    fn new(number: u16, fd: OwnedFd) -> Port {
+        Port {
+            number,
+            fd,
+            ready: false,
+            summed: true,
+        }
+    }
+
+    /// Let datagrams have UDP's checksum from now on, or not.
+    fn sum(&mut self, wanted: bool) -> io::Result<()> {
+        if self.summed != wanted {
+            let without = libc::c_int::from(!wanted);
+            sys::set_option(&self.fd, libc::SOL_SOCKET, SO_NO_CHECK, without)?;
+            self.summed = wanted;
+        }
+        Ok(())
+    }
+}
+
+/// UDP sockets, ready to carry: the carrier's own, and those of packets that are datagrams by their
+/// own format.
+pub(crate) struct UdpSocket {
+    /// The first one is the carrier's; one that is gone leaves its place to the next.
+    ports: Vec<Option<Port>>,
+    by_number: BTreeMap<u16, usize>,
+    /// Those that the poller saw readable and that are not drained.
+    ready: VecDeque<usize>,
+    /// What is in the receiver came at this one.
+    at: usize,
+    /// The one that had no room.
+    blocked: usize,
+    own_form: bool,
+    tcp: Option<u8>,
+    /// Lost at ports that are gone.
+    overflowed: u64,
     protocols: Vec<u8>,
     doubles: Option<Doubles>,
     receiver: Receiver,
@@ -79,7 +136,6 @@ pub(crate) struct UdpSocket {
     offload: Offload,
     /// So many packets go one by one, because the kernel refused them as a group, and why.
     alone: (usize, i32),
-    ready: bool,
 }
 
 /// What the kernel does with groups of datagrams.
@@ -111,31 +167,20 @@ impl UdpSocket {
     pub(crate) fn open(config: &UdpConfig) -> io::Result<UdpSocket> {
         let invalid = |text| io::Error::new(io::ErrorKind::InvalidInput, text);
         check_mtu(config.mtu).map_err(invalid)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let udp = Some(ipproto::UDP);
-        let fd = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, udp)?;
-        // As much as is granted: without rights it is what the system allows everybody.
-        if sockopt::set_socket_recv_buffer_size_force(&fd, config.receive_buffer).is_err() {
-            sockopt::set_socket_recv_buffer_size(&fd, config.receive_buffer)?;
-        }
-        for (option, value) in [
-            (libc::IP_PKTINFO, 1),
-            (libc::IP_RECVTTL, 1),
-            (libc::IP_RECVTOS, 1),
-            (libc::IP_TTL, libc::c_int::from(ipv4::TTL)),
-            // As the packets of other carriers: never in fragments.
-            (libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
-        ] {
-            sys::set_option(&fd, libc::IPPROTO_IP, option, value)?;
-        }
+        let fd = ports::open(config.port, config.receive_buffer)?;
         let offload = match config.offload {
             true => offload(&fd),
             false => Offload::default(),
         };
-        bind(&fd, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, config.port))?;
         Ok(UdpSocket {
-            fd,
-            port: config.port,
+            ports: vec![Some(Port::new(config.port, fd))],
+            by_number: BTreeMap::from([(config.port, 0)]),
+            ready: VecDeque::new(),
+            at: 0,
+            blocked: 0,
+            own_form: config.own_form,
+            tcp: config.tcp,
+            overflowed: 0,
             protocols: config.protocols.clone(),
             doubles: config.doubles.clone(),
             receiver: match offload.joins {
@@ -145,33 +190,72 @@ impl UdpSocket {
             sender: Sender::new(BATCH),
             offload,
             alone: (0, 0),
-            ready: false,
         })
+    }
+
+    /// One more socket, watched from now on: its number among the descriptors.
+    ///
+    /// # Errors
+    /// What the poller says, or the kernel of an option.
+    pub(crate) fn adopt(
+        &mut self,
+        (number, fd): (u16, OwnedFd),
+        (poller, base): (&Poller, u64),
+    ) -> io::Result<()> {
+        if self.offload.joins {
+            offload(&fd);
+        }
+        let free = self.ports.iter().position(Option::is_none);
+        let i = free.unwrap_or(self.ports.len());
+        poller.add(&fd, base + i as u64, Interest::READ)?;
+        if i == self.ports.len() {
+            self.ports.push(None);
+        }
+        self.ports[i] = Some(Port::new(number, fd));
+        self.by_number.insert(number, i);
+        // Something may have come before anybody watched.
+        self.mark_ready(i);
+        Ok(())
+    }
+
+    /// Give up the socket at a port; gives its number among the descriptors.
+    pub(crate) fn release(&mut self, number: u16) -> Option<usize> {
+        let i = self.by_number.get(&number).copied().filter(|i| *i > 0)?;
+        self.by_number.remove(&number);
+        self.ready.retain(|r| *r != i);
+        let port = self.ports[i].take()?;
+        self.overflowed += sys::receive_drops(&port.fd).map_or(0, u64::from);
+        Some(i)
     }
 
     /// Put what was taken already into `inbox`, behind `n` packets; gives how many there are then.
     fn unpack(&mut self, inbox: &mut RecvBatch, mut n: usize, counters: &mut Counters) -> usize {
+        let own_form = self.own_form;
+        let at = self.ports[self.at].as_ref().map(|p| (self.at, p.number));
         while n < inbox.capacity()
             && let Some(datagram) = self.receiver.next()
         {
             // Beside raw sockets the numbers that have no doubles are those of raw alone.
+            let number = |n: u8| if n == 0 { self.tcp } else { Some(n) };
             let inside = |n: u8| match &self.doubles {
                 Some(doubles) => doubles.double(n),
                 None => Some(n).filter(|n| self.protocols.contains(n)),
             };
-            let found = over_udp::parse(datagram.octets);
-            let Some((proto, segment)) = found.and_then(|(n, s)| Some((inside(n)?, s))) else {
+            let found = match at {
+                Some((i, port)) if own_form && (i > 0 || !over_udp::is_ours(datagram.octets)) => {
+                    Some((UDP, Some(port), datagram.octets))
+                }
+                Some((0, _)) => over_udp::parse(datagram.octets)
+                    .and_then(|(n, segment)| Some((inside(number(n)?)?, None, segment))),
+                _ => None,
+            };
+            let Some((proto, port, segment)) = found else {
                 counters.foreign += 1;
                 continue;
             };
-            let info = IpInfo {
-                src: datagram.from,
-                dst: datagram.to,
-                proto,
-                ttl: datagram.ttl,
-                ecn: datagram.ecn,
-            };
-            let written = inbox.fill(n, |room| Ok(packet(&info, segment, datagram.cut, room)));
+            let written = inbox.fill(n, |room| {
+                Ok(packet(&datagram, proto, (port, segment), room))
+            });
             n += usize::from(written.is_ok());
         }
         n
@@ -207,17 +291,46 @@ impl UdpSocket {
     }
 }
 
-/// Write a packet into `room`; gives its length, and whether there was more of it.
-fn packet(info: &IpInfo, segment: &[u8], cut: bool, room: &mut [u8]) -> (usize, bool) {
-    let len = segment.len().min(room.len() - HEADER);
-    room[HEADER..][..len].copy_from_slice(&segment[..len]);
-    ipv4::emit(info, len, room);
-    (HEADER + len, cut || len < segment.len())
+/// Write a packet into `room`, with UDP's header if it came at a port of its own; gives its length,
+/// and whether there was more of it.
+fn packet(
+    datagram: &Datagram<'_>,
+    proto: u8,
+    (port, segment): (Option<u16>, &[u8]),
+    room: &mut [u8],
+) -> (usize, bool) {
+    let info = IpInfo {
+        src: *datagram.from.ip(),
+        dst: datagram.to,
+        proto,
+        ttl: datagram.ttl,
+        ecn: datagram.ecn,
+    };
+    let ahead = port.map_or(0, |_| UDP_HEADER);
+    let len = segment.len().min(room.len() - HEADER - ahead);
+    room[HEADER + ahead..][..len].copy_from_slice(&segment[..len]);
+    let (len, cut) = (ahead + len, datagram.cut || len < segment.len());
+    if let Some(port) = port {
+        let words = [datagram.from.port(), port, len as u16, 0];
+        for (octets, word) in room[HEADER..][..UDP_HEADER].chunks_exact_mut(2).zip(words) {
+            octets.copy_from_slice(&word.to_be_bytes());
+        }
+    }
+    ipv4::emit(&info, len, room);
+    (HEADER + len, cut)
+}
+
+/// The ports of a packet that is a datagram by its own format: from, and to.
+fn own_ports(packet: &[u8]) -> Option<(u16, u16)> {
+    let ports = packet.get(HEADER..HEADER + UDP_HEADER)?;
+    let port = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
+    (packet[9] == UDP).then(|| (port(0), port(2)))
 }
 
 impl fmt::Display for UdpSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "port {}, {}", self.port, self.offload)
+        let port = self.ports[0].as_ref().map_or(0, |p| p.number);
+        write!(f, "port {port}, {}", self.offload)
     }
 }
 
@@ -234,11 +347,17 @@ impl fmt::Display for Offload {
 
 impl Medium for UdpSocket {
     fn descriptors(&self) -> usize {
-        1
+        self.ports.len()
     }
 
-    fn descriptor(&self, _i: usize) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// # Panics
+    /// If that one is gone.
+    fn descriptor(&self, i: usize) -> BorrowedFd<'_> {
+        self.ports[i]
+            .as_ref()
+            .expect("a port that is there")
+            .fd
+            .as_fd()
     }
 
     fn receives(&self, _i: usize) -> bool {
@@ -246,15 +365,19 @@ impl Medium for UdpSocket {
     }
 
     fn sender(&self, _via: Via) -> usize {
-        0
+        self.blocked
     }
 
-    fn mark_ready(&mut self, _i: usize) {
-        self.ready = true;
+    fn mark_ready(&mut self, i: usize) {
+        if let Some(Some(port)) = self.ports.get_mut(i)
+            && !core::mem::replace(&mut port.ready, true)
+        {
+            self.ready.push_back(i);
+        }
     }
 
-    /// At most one call. After strangers alone, others have their turn first: the poller tells of
-    /// the rest.
+    /// At most one call for each socket. After strangers alone, others have their turn first: the
+    /// poller tells of the rest.
     fn receive<'a>(
         &'a mut self,
         inbox: &'a mut RecvBatch,
@@ -263,11 +386,21 @@ impl Medium for UdpSocket {
         // What was held is handed on before more is taken, so that a round ends.
         let held = self.receiver.holds();
         let mut n = self.unpack(inbox, 0, counters);
-        if !held && n < inbox.capacity() && core::mem::take(&mut self.ready) {
-            let gave = self.receiver.receive(&self.fd);
+        while !held
+            && n == 0
+            && let Some(at) = self.ready.pop_front()
+        {
+            let Some(port) = &mut self.ports[at] else {
+                continue;
+            };
+            port.ready = false;
+            let gave = self.receiver.receive(&port.fd);
             let more = counters.count_call(gave).unwrap_or(false);
+            self.at = at;
             n = self.unpack(inbox, n, counters);
-            self.ready = more && n > 0;
+            if more && n > 0 {
+                self.mark_ready(at);
+            }
         }
         (n > 0).then_some((Source::Batch(inbox), n))
     }
@@ -287,20 +420,54 @@ impl Medium for UdpSocket {
             0 => range.end,
             n => range.end.min(range.start + n),
         };
+        // Those that leave by one socket, alike.
+        let from = |i: usize| own_ports(batch.message(i)).map(|(from, _)| from);
+        let first = from(range.start);
+        let others = (range.start..end).find(|i| from(*i) != first);
+        let end = others.unwrap_or(end);
+        let at = match first {
+            None => 0,
+            Some(number) => *self
+                .by_number
+                .get(&number)
+                .ok_or(io::ErrorKind::AddrNotAvailable)?,
+        };
+        let Self {
+            ports,
+            sender,
+            doubles,
+            tcp,
+            ..
+        } = self;
+        let own = ports[0].as_ref().map_or(0, |p| p.number);
+        let said = |number: u8| if Some(number) == *tcp { 0 } else { number };
         let packets = (range.start..end).map(|i| {
             let packet = batch.message(i);
             let ip = ipv4::facts(packet);
-            let proper = self.doubles.as_ref().and_then(|d| d.proper(ip.proto));
+            let proper = doubles.as_ref().and_then(|d| d.proper(ip.proto));
+            let ports = own_ports(packet);
             Outgoing {
-                shim: over_udp::header(proper.unwrap_or(ip.proto)),
-                rest: &packet[HEADER..],
+                shim: match ports {
+                    None => Some(over_udp::header(said(proper.unwrap_or(ip.proto)))),
+                    Some(_) => None,
+                },
+                rest: &packet[HEADER + ports.map_or(0, |_| UDP_HEADER)..],
                 from: ip.src,
-                to: SocketAddrV4::new(ip.dst, self.port),
+                to: SocketAddrV4::new(ip.dst, ports.map_or(own, |(_, to)| to)),
                 ecn: ip.ecn,
             }
         });
-        let grouped = alone == 0 && self.offload.cuts;
-        let gave = self.sender.send(&self.fd, packets, grouped);
+        let port = ports[at].as_mut().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        port.sum(first.is_none())?;
+        // The kernel cuts none without checksums.
+        let grouped = alone == 0 && self.offload.cuts && first.is_none();
+        let gave = sender.send(&port.fd, packets, grouped);
+        if gave
+            .as_ref()
+            .is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
+        {
+            self.blocked = at;
+        }
         if alone > 0 {
             self.divided(&gave);
             return gave;
@@ -309,11 +476,7 @@ impl Medium for UdpSocket {
     }
 
     fn route_to(&self, dst: IpAddr) -> io::Result<Route> {
-        let route = route_to(dst)?;
-        Ok(Route {
-            mtu: route.mtu.saturating_sub(MORE),
-            ..route
-        })
+        route_to(dst)
     }
 
     fn is_local(&self, address: IpAddr) -> bool {
@@ -321,271 +484,10 @@ impl Medium for UdpSocket {
     }
 
     fn overflowed(&self) -> u64 {
-        sys::receive_drops(&self.fd).map_or(0, u64::from)
+        let drops = |p: &Port| sys::receive_drops(&p.fd).map_or(0, u64::from);
+        self.overflowed + self.ports.iter().flatten().map(drops).sum::<u64>()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::carrier::{BATCH, Carrier};
-    use crate::poller::{Coalesce, Poller};
-    use std::time::Duration;
-    use wifu_wire::Ecn;
-    use wifu_wire::Time;
-
-    const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
-
-    fn open(config: &UdpConfig) -> (Carrier, Poller) {
-        let mut carrier = Carrier::udp(config).expect("carrier");
-        let poller = Poller::new(Coalesce::OFF).expect("poller");
-        carrier.attach(&poller, 0).expect("watched");
-        (carrier, poller)
-    }
-
-    fn at(port: u16) -> UdpConfig {
-        UdpConfig {
-            port,
-            ..UdpConfig::new(vec![214])
-        }
-    }
-
-    fn to(dst: Ipv4Addr) -> IpInfo {
-        IpInfo {
-            src: Ipv4Addr::new(127, 0, 0, 5),
-            dst,
-            proto: 214,
-            ttl: ipv4::TTL,
-            ecn: Ecn::NotEct,
-        }
-    }
-
-    /// Queue a segment of so many octets, all the same.
-    fn put(carrier: &mut Carrier, ip: &IpInfo, octet: usize, len: usize) {
-        let segment = vec![octet as u8; len];
-        carrier.load(&ip.any(), &segment).expect("room");
-    }
-
-    /// What came until nothing more comes: payloads and the facts of their headers.
-    fn all(carrier: &mut Carrier, poller: &mut Poller) -> Vec<(IpInfo, Vec<u8>)> {
-        let (mut came, mut events) = (Vec::new(), Vec::new());
-        loop {
-            let until = Time(Poller::now().0 + Duration::from_millis(100).as_nanos() as u64);
-            poller.wait(until, 0, &mut events).expect("wait");
-            if events.is_empty() {
-                return came;
-            }
-            carrier.mark_ready(0);
-            while let Some(packets) = carrier.receive() {
-                came.extend(packets.map(|p| (p.ip.v4().expect("IPv4"), p.payload.to_vec())));
-            }
-        }
-    }
-
-    #[test]
-    fn marks_and_who_understands_them_stay_with_each_packet() {
-        let port = free_port();
-        let (mut carrier, mut poller) = open(&at(port));
-        let fields = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ect1];
-        let sent: Vec<IpInfo> = (0..BATCH)
-            .map(|n| IpInfo {
-                ecn: fields[n / 2 % fields.len()],
-                ..to(Ipv4Addr::new(127, 0, 0, 9))
-            })
-            .collect();
-        for (n, ip) in sent.iter().enumerate() {
-            put(&mut carrier, ip, n, 1000);
-        }
-        carrier.flush();
-        let came = all(&mut carrier, &mut poller);
-        let came: Vec<IpInfo> = came.into_iter().map(|(ip, _)| ip).collect();
-        assert_eq!(came, sent);
-    }
-
-    fn free_port() -> u16 {
-        let socket = std::net::UdpSocket::bind((HERE, 0)).expect("socket");
-        socket.local_addr().expect("address").port()
-    }
-
-    #[test]
-    fn a_packet_comes_as_it_left_and_what_is_none_is_counted() {
-        let port = free_port();
-        let (mut carrier, mut poller) = open(&at(port));
-        assert_eq!(carrier.mtu(), 1488);
-        let ip = to(Ipv4Addr::new(127, 0, 0, 9));
-        for n in 0..2 * BATCH {
-            put(&mut carrier, &ip, n, 1000 - n % 2);
-        }
-        carrier.flush();
-        let came = all(&mut carrier, &mut poller);
-        assert_eq!(came.len(), 2 * BATCH);
-        for (n, (info, payload)) in came.iter().enumerate() {
-            assert_eq!((info, payload), (&ip, &vec![n as u8; 1000 - n % 2]));
-        }
-        let stranger = std::net::UdpSocket::bind((HERE, 0)).expect("socket");
-        let long = [&[2, 1, 0, 214][..], &[0; 3000]].concat();
-        let bad: [&[u8]; 7] = [
-            &[],
-            &[2, 1, 0],
-            &[1, 1, 0, 214, 9],
-            &[2, 2, 0, 214, 9],
-            &[2, 1, 1, 214, 9],
-            &[2, 1, 0, 6, 9],
-            &long,
-        ];
-        for payload in bad {
-            stranger.send_to(payload, (HERE, port)).expect("send");
-        }
-        stranger
-            .send_to(&[2, 1, 0, 214, 7], (HERE, port))
-            .expect("send");
-        let came = all(&mut carrier, &mut poller);
-        let last: Vec<_> = came.iter().map(|(_, payload)| &payload[..]).collect();
-        assert_eq!(last, [[7]]);
-        let counters = carrier.counters();
-        assert_eq!((counters.foreign, counters.truncated), (6, 1));
-        assert_eq!(counters.received, 2 * BATCH as u64 + 1);
-    }
-
-    #[test]
-    fn a_port_that_another_has_is_an_error() {
-        let port = free_port();
-        let (_carrier, _) = open(&at(port));
-        let error = Carrier::udp(&at(port)).err().map(|e| e.kind());
-        assert_eq!(error, Some(io::ErrorKind::AddrInUse));
-    }
-
-    /// What a carrier counted after it sent a batch to itself, and what of it came.
-    fn batch(config: &UdpConfig, spoil: impl Fn(&Carrier)) -> (Counters, usize, String) {
-        let (mut carrier, mut poller) = open(config);
-        spoil(&carrier);
-        // Groups of 20: two ends, and shorter ones between.
-        for n in 0..BATCH {
-            let last = 9 + (n / 20 % 2) as u8;
-            let ip = to(Ipv4Addr::new(127, 0, 0, last));
-            put(&mut carrier, &ip, n, 1000 - n % 20 / 19);
-        }
-        carrier.flush();
-        let came = all(&mut carrier, &mut poller);
-        for (n, (info, payload)) in came.iter().enumerate() {
-            assert_eq!(info.dst.octets()[3], 9 + (n / 20 % 2) as u8);
-            assert_eq!(payload, &vec![n as u8; 1000 - n % 20 / 19], "packet {n}");
-        }
-        (carrier.counters(), came.len(), carrier.described())
-    }
-
-    #[test]
-    fn a_batch_takes_few_calls_with_and_without_groups() {
-        for offload in [true, false] {
-            let config = UdpConfig {
-                offload,
-                ..at(free_port())
-            };
-            let (c, came, said) = batch(&config, |_| ());
-            assert_eq!((c.sent, c.send_calls, came), (64, 1, 64), "{said} {c:?}");
-            // One that gave them, and at most those that found nothing.
-            assert!(c.receive_calls <= 4, "{said} {c:?}");
-            let without = said.contains("neither UDP_SEGMENT nor UDP_GRO");
-            assert!(offload || without, "{said}");
-        }
-    }
-
-    #[test]
-    fn a_kernel_that_cuts_no_groups_is_noticed_and_nothing_is_lost() {
-        // Linux cuts none of a socket without checksums: EINVAL.
-        const SO_NO_CHECK: libc::c_int = 11;
-        let config = at(free_port());
-        let (c, came, said) = batch(&config, |carrier| {
-            let socket = carrier.descriptor(0);
-            sys::set_option(socket, libc::SOL_SOCKET, SO_NO_CHECK, 1).expect("option");
-        });
-        assert_eq!((c.sent, c.refused, came), (64, 0, 64), "{said} {c:?}");
-        assert!(!said.contains("UDP_SEGMENT and"), "{said}");
-        assert!((2..=4).contains(&c.send_calls), "{c:?}");
-    }
-
-    #[test]
-    fn of_a_batch_only_what_the_kernel_refuses_is_lost() {
-        for offload in [true, false] {
-            let config = UdpConfig {
-                offload,
-                ..at(free_port())
-            };
-            let (mut carrier, mut poller) = open(&config);
-            let (sound, forbidden) = (to(HERE), to(Ipv4Addr::BROADCAST));
-            // EACCES: nobody has allowed broadcast. Alone, and two in a group.
-            for n in 0..BATCH {
-                let ip = match n {
-                    0 | 7 | 8 | 63 => &forbidden,
-                    _ => &sound,
-                };
-                put(&mut carrier, ip, n, 500);
-            }
-            carrier.flush();
-            assert!(!carrier.is_blocked());
-            let came = all(&mut carrier, &mut poller);
-            let numbers: Vec<u8> = came.iter().map(|(_, p)| p[0]).collect();
-            let expected: Vec<u8> = (1..63).filter(|n| ![7, 8].contains(n)).collect();
-            assert_eq!(numbers, expected);
-            let c = carrier.counters();
-            assert_eq!((c.sent, c.refused), (60, 4), "{c:?}");
-            let said = carrier.described();
-            assert_eq!(said.contains("neither"), !offload, "{said}: not for good");
-        }
-    }
-
-    #[test]
-    fn a_group_that_does_not_fit_is_kept_for_the_next_batch() {
-        let port = free_port();
-        let (mut carrier, mut poller) = open(&at(port));
-        for n in 0..4 * BATCH {
-            put(&mut carrier, &to(HERE), n, 100);
-            if n % BATCH == BATCH - 2 {
-                carrier.flush();
-            }
-        }
-        carrier.flush();
-        let came = all(&mut carrier, &mut poller);
-        let numbers: Vec<usize> = came.iter().map(|(_, p)| usize::from(p[0])).collect();
-        assert_eq!(numbers, (0..4 * BATCH).collect::<Vec<_>>());
-        assert!(!carrier.holds());
-    }
-
-    #[test]
-    fn under_doubles_the_wire_has_the_number_proper() {
-        let port = free_port();
-        let doubles = Doubles::new(&[214], |_| true);
-        let double = doubles
-            .as_ref()
-            .and_then(|d| d.double(214))
-            .expect("double");
-        let config = UdpConfig {
-            protocols: vec![214, 245],
-            doubles,
-            ..at(port)
-        };
-        let (mut carrier, mut poller) = open(&config);
-        let ip = IpInfo {
-            proto: double,
-            ..to(HERE)
-        };
-        put(&mut carrier, &ip, 5, 8);
-        carrier.flush();
-        let came = all(&mut carrier, &mut poller);
-        assert_eq!(came, [(ip, vec![5; 8])]);
-        // What comes under 214 has the double inside.
-        let socket = std::net::UdpSocket::bind((HERE, 0)).expect("socket");
-        for number in [214, double, 245] {
-            let datagram = [2, 1, 0, number, 7];
-            socket.send_to(&datagram, (HERE, port)).expect("send");
-        }
-        let came = all(&mut carrier, &mut poller);
-        assert_eq!(came.len(), 1);
-        assert_eq!((came[0].0.proto, &came[0].1[..]), (double, &[7][..]));
-        let foreign = carrier.counters().foreign;
-        assert_eq!(
-            foreign, 2,
-            "a double is on no wire, and 245 is of raw alone"
-        );
-    }
-}
+mod tests;

@@ -152,12 +152,17 @@ fn understand_v6(body: &[u8]) -> Option<Unreachable> {
 
 /// Of a datagram of the carrier `udp` what is in it, under the number that it has in the daemon;
 /// what is none stays as it is.
-pub(crate) fn unwrapped(mut told: Unreachable, doubles: Option<&Doubles>) -> Unreachable {
+pub(crate) fn unwrapped(
+    mut told: Unreachable,
+    doubles: Option<&Doubles>,
+    tcp: Option<u8>,
+) -> Unreachable {
     if told.about.proto != ip::UDP {
         return told;
     }
     let inside = told.segment.get(UDP_HEADER..).and_then(over_udp::parse);
     if let Some((number, segment)) = inside {
+        let number = tcp.filter(|_| number == 0).unwrap_or(number);
         told.about.proto = match doubles {
             Some(doubles) => doubles.double(number).unwrap_or(number),
             None => number,
@@ -384,12 +389,17 @@ mod tests {
         let datagram = [&[0; UDP_HEADER][..], &inside].concat();
         let sent = packet(ME, PEER, ip::UDP, &datagram);
         let told = || understand(&error(3, 3, &sent, 548)).expect("an error");
-        let plain = unwrapped(told(), None);
+        let plain = unwrapped(told(), None, None);
         assert_eq!((plain.about.proto, &plain.segment[..]), (215, &[7; 30][..]));
         let doubles = Doubles::new(&[215], |n| n == 250).expect("numbers");
-        assert_eq!(unwrapped(told(), Some(&doubles)).about.proto, 250);
+        assert_eq!(unwrapped(told(), Some(&doubles), None).about.proto, 250);
+        let inside = [&over_udp::header(0)[..], &[7; 30]].concat();
+        let datagram = [&[0; UDP_HEADER][..], &inside].concat();
+        let bare = packet(ME, PEER, ip::UDP, &datagram);
+        let told = understand(&error(3, 3, &bare, 548)).expect("an error");
+        assert_eq!(unwrapped(told, None, Some(207)).about.proto, 207);
         let foreign = packet(ME, PEER, ip::UDP, &[0; 20]);
         let told = understand(&error(3, 3, &foreign, 548)).expect("an error");
-        assert_eq!(unwrapped(told, None).about.proto, ip::UDP);
+        assert_eq!(unwrapped(told, None, None).about.proto, ip::UDP);
     }
 }

@@ -183,6 +183,7 @@ fn config(dir: &Path, facts: FactsConfig) -> DaemonConfig {
         endpoint: EndpointConfig::default(),
         registry: registry(),
         serve: vec![String::from("watched"), String::from("shouted")],
+        service_ports: Vec::new(),
         lanes: None,
         devices: Vec::new(),
         facts,

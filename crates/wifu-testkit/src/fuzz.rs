@@ -114,6 +114,7 @@ pub fn over_udp(bytes: &[u8]) {
     let Some((proto, segment)) = over_udp::parse(bytes) else {
         return;
     };
+    assert!(over_udp::is_ours(bytes));
     let again = [&over_udp::header(proto)[..], segment].concat();
     assert_eq!(again, bytes, "what was understood");
     tcp(segment);

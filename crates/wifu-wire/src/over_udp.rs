@@ -10,7 +10,8 @@ pub const HEADER: usize = 4;
 /// The port of both ends, unless another is asked for.
 pub use crate::atp::PORT;
 
-const KIND: u8 = 2;
+/// The first octet of the header.
+pub const KIND: u8 = 2;
 const VERSION: u8 = 1;
 
 /// The header of a datagram with a segment of this IP protocol number.
@@ -26,6 +27,11 @@ pub const fn parse(datagram: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
+/// Whether a datagram is of this kind, whatever is wrong with it.
+pub const fn is_ours(datagram: &[u8]) -> bool {
+    matches!(datagram, [KIND, ..])
+}
+
 const WORDS: &[WordDecl] = &[
     WordDecl::octets("kind", 0, 1, Field::Is(KIND as u32, "another kind"))
         .doc("2: a segment of any protocol. ATP's own header has 1."),
@@ -37,14 +43,15 @@ const WORDS: &[WordDecl] = &[
     )
     .doc("1."),
     WordDecl::octets("reserved", 2, 1, Field::Is(0, "reserved byte set")).doc("0."),
-    WordDecl::octets("inner", 3, 1, Field::Inner).doc("IP protocol of what follows."),
+    WordDecl::octets("inner", 3, 1, Field::Inner)
+        .doc("IP protocol of what follows; 0: TCP of a composition that both ends were told."),
 ];
 
 /// The declaration.
 pub static FORMAT: Format = Format {
     name: "over-udp",
     doc: "In datagrams of the carrier `udp`, before the segment.",
-    cites: &[],
+    cites: &["Behaviour 8.1"],
     number: None,
     port: Some(PORT),
     base: 0,
@@ -79,5 +86,7 @@ mod tests {
         for short in 0..HEADER {
             assert_eq!(parse(&datagram[..short]), None);
         }
+        assert!(is_ours(&datagram) && is_ours(&[KIND]));
+        assert!(!is_ours(&[1, 1]) && !is_ours(&[]));
     }
 }

@@ -15,6 +15,7 @@ use wifu_linux::clean::{Options as CleanOptions, clean as remove};
 use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig, DelayDir, FactsConfig, HostWork};
 use wifu_linux::faults::FaultConfig;
 use wifu_linux::front::FrontConfig;
+use wifu_linux::ingress::SERVICES;
 use wifu_linux::poller::Coalesce;
 use wifu_linux::raw::KeepOff;
 use wifu_linux::tun::TunConfig;
@@ -62,7 +63,8 @@ const AWAKE: Span = Span(1_000_000);
     wifu daemon --pcap out.pcapng        and a capture for Wireshark\n  \
     wifu daemon --carrier tun --address 10.9.0.2 --kernel-address 10.9.0.1\n  \
     wifu daemon --carrier udp --socket ~/wifu.sock    without root\n  \
-    wifu daemon --carrier raw --carrier udp    both; tcp-sack,carrier=udp takes the second\n\n\
+    wifu daemon --carrier raw --carrier udp    both; tcp-sack,carrier=udp takes the second\n  \
+    wifu daemon --carrier raw --carrier udp --serve atp    atp,carrier=udp is in UDP\n\n\
     Needs CAP_NET_RAW (raw), CAP_NET_ADMIN (tun) or nothing (udp); --serve needs CAP_NET_ADMIN and CAP_BPF\n\
     as well, and CAP_SYS_ADMIN for lanes. One daemon per network namespace.\n\
     `wifu doctor` says what a host lacks.")]
@@ -84,6 +86,10 @@ pub struct DaemonArgs {
     /// BPF programs see them one by one (slower)
     #[arg(long)]
     no_offload: bool,
+    /// udp: a composition with TCP's header whose datagrams say 0 for its protocol number, as ATP's
+    /// thesis ran Tahoe beside ATP; the same on all hosts
+    #[arg(long, value_name = "PROTOCOL")]
+    udp_tcp: Option<String>,
     /// Longest IP packet, bytes
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
@@ -106,6 +112,11 @@ pub struct DaemonArgs {
     /// this host and those that the host relays; repeat for more
     #[arg(long, value_name = "PROTOCOL")]
     serve: Vec<String>,
+    /// UDP port by which nodes tell packets that are UDP datagrams by their own header (ATP); either
+    /// end of a connection has one of them; repeat for more, the same on all hosts
+    /// [default: the format's: 9438]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    service_port: Vec<u16>,
     /// --serve: an interface from which packets of what is served are taken, on which those for all
     /// who hear leave, and whose driver tells facts; repeat for more. What comes by others is the
     /// kernel's; packets go on by the kernel's routes [default: each Ethernet interface that has an
@@ -198,11 +209,13 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
     for (option, given) in [
         ("--port", args.port.is_some()),
         ("--no-offload", args.no_offload),
+        ("--udp-tcp", args.udp_tcp.is_some()),
     ] {
         if udp == 0 && given {
             bail!("{option} is for --carrier udp: add it, or leave {option} out");
         }
     }
+    check_services(args, udp)?;
     if tun == 0 && !(args.address.is_empty() && args.kernel_address.is_empty()) {
         bail!("--address and --kernel-address are for --carrier tun: add it, or leave them out");
     }
@@ -246,6 +259,20 @@ fn check(args: &DaemonArgs) -> anyhow::Result<()> {
             "--address and --kernel-address are the same: WiFu needs one of its own, such as the \
              next one"
         );
+    }
+    Ok(())
+}
+
+/// Ports by which nodes tell what is in UDP.
+fn check_services(args: &DaemonArgs, udp: usize) -> anyhow::Result<()> {
+    if args.service_port.is_empty() {
+        return Ok(());
+    }
+    if udp == 0 && args.serve.is_empty() {
+        bail!("--service-port is for --carrier udp and --serve: add one of them, or leave it out");
+    }
+    if args.service_port.len() > SERVICES {
+        bail!("--service-port is given more than {SERVICES} times: relays look for no more");
     }
     Ok(())
 }
@@ -359,6 +386,7 @@ fn serve(
         },
         registry: registry.clone(),
         serve: args.serve.clone(),
+        service_ports: args.service_port.clone(),
         lanes: args.lanes,
         devices: args.device.clone(),
         facts: FactsConfig {
@@ -465,6 +493,7 @@ fn carrier(name: CarrierName, args: &DaemonArgs) -> anyhow::Result<CarrierConfig
             mtu,
             port: args.port.unwrap_or(udp::PORT),
             offload: !args.no_offload,
+            tcp: args.udp_tcp.clone(),
         });
     }
     let (stack, stack6) = families(&args.address);

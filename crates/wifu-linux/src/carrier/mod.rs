@@ -150,7 +150,7 @@ impl Carrier {
     /// `AddrInUse` if somebody has the port, `InvalidInput` for an mtu that [`UdpConfig`] forbids.
     pub fn udp(config: &UdpConfig) -> io::Result<Carrier> {
         let medium = AnyMedium::Udp(UdpSocket::open(config)?);
-        Ok(Carrier::over(medium, config.inner_mtu()))
+        Ok(Carrier::over(medium, config.mtu))
     }
 
     fn over(medium: AnyMedium, mtu: usize) -> Carrier {
@@ -272,6 +272,29 @@ impl Carrier {
             Interest::READ
         } else {
             Interest::NONE
+        }
+    }
+
+    /// Have one more socket of packets that are datagrams of UDP by their own format, at its port.
+    ///
+    /// # Errors
+    /// What the poller says, or the kernel of an option.
+    pub(crate) fn adopt(
+        &mut self,
+        port: (u16, std::os::fd::OwnedFd),
+        watched: (&Poller, u64),
+    ) -> io::Result<()> {
+        match &mut self.medium {
+            AnyMedium::Udp(udp) => udp.adopt(port, watched),
+            AnyMedium::Raw(_) | AnyMedium::Tun(_) => Ok(()),
+        }
+    }
+
+    /// Give up such a socket.
+    pub(crate) fn release(&mut self, port: u16) {
+        if let AnyMedium::Udp(udp) = &mut self.medium {
+            let gone = udp.release(port);
+            self.armed = self.armed.filter(|i| Some(*i) != gone);
         }
     }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use wifu_core::{Hook, Hooks};
+use wifu_wire::over_udp::KIND;
 
 /// How a rule is appended or removed; the paper's form follows.
 const IPTABLES: &str = "iptables -w -t mangle";
@@ -117,6 +118,17 @@ fn guard(tag: &str) -> Result<Child, StepError> {
 pub(crate) fn dropping(device: &str, number: u8, stays: bool) -> String {
     let stays = if stays { STAYS } else { "" };
     format!("PREROUTING -i {device} -p {number}{stays} -j DROP")
+}
+
+/// A rule that keeps the kernel from what comes by an interface in UDP, to or from these ports, and
+/// is for others. What the carrier `udp` wraps (its first octet is 2) stays the kernel's.
+pub(crate) fn dropping_udp(device: &str, ports: &[u16]) -> String {
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    format!(
+        "PREROUTING -i {device} -p udp -m multiport --ports {} -m addrtype --dst-type UNICAST \
+         -m u32 ! --u32 0>>22&0x3C@8>>24={KIND} -j DROP",
+        ports.join(",")
+    )
 }
 
 /// Marks rules that stay if their owner is killed.

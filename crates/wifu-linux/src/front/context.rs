@@ -35,6 +35,21 @@ pub trait Host {
         Ok(crate::carrier::route_to(remote)?.source)
     }
 
+    /// Have a local port at the kernel, for connections to a remote one or for a listener, where the
+    /// packets of a blueprint are datagrams of UDP; 0: any. Gives the port.
+    ///
+    /// # Errors
+    /// Why it cannot be had, as an errno and for the user to read.
+    fn claim(
+        &mut self,
+        blueprint: &Blueprint,
+        local: u16,
+        remote: Option<u16>,
+    ) -> Result<u16, (i32, String)> {
+        let _ = (blueprint, remote);
+        Ok(local)
+    }
+
     /// What the number in the endpoint is on the wire, and the carrier, if there is a choice.
     fn carried(&self, number: u8) -> (u8, Option<&'static str>) {
         (number, None)

@@ -379,6 +379,8 @@ impl Listeners {
         {
             return Err(Why::text(libc::EADDRNOTAVAIL, text));
         }
+        let claimed = cx.host.claim(&blueprint, l.local.port(), None);
+        claimed.map_err(|(errno, text)| Why::text(errno, text))?;
         let in_use = |_| Why::errno(libc::EADDRINUSE);
         let [local, also] = addresses(l.local, Options(l.options));
         let local = local.unwrap_or(l.local);

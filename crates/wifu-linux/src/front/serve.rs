@@ -140,7 +140,9 @@ fn open(
         ip if ip.is_ipv4() != remote.is_ipv4() => return Err(Why::errno(libc::EAFNOSUPPORT)),
         ip => ip,
     };
-    let local = SocketAddr::new(ip, local.port());
+    let port = cx.host.claim(blueprint, local.port(), Some(remote.port()));
+    let port = port.map_err(|(errno, text)| Why::text(errno, text))?;
+    let local = SocketAddr::new(ip, port);
     cx.endpoint
         .connect(cx.now, blueprint, local, remote)
         .map_err(|e| match e {

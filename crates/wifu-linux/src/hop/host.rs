@@ -124,8 +124,7 @@ impl Hop {
         node.heed(Heeds::declared(registry.kinds()));
         let heard = |f: fn(&Blueprint) -> bool| served.iter().any(|p| f(&p.ends));
         node.listen(heard(Blueprint::overhears), heard(|b| b.hears("status")));
-        let numbers: Vec<u8> = served.iter().flat_map(|p| p.numbers()).collect();
-        let (air, ears) = sources.listen(numbers)?;
+        let (air, ears) = sources.listen(served)?;
         Ok(Hop {
             node,
             store: Store::new(mtu),
@@ -512,11 +511,14 @@ impl Sources {
         })
     }
 
-    /// Listen on its monitor and on what else overhears, to packets of these protocols.
+    /// Listen on its monitor and on what else overhears, to packets of what is served.
     ///
     /// # Errors
     /// An interface that cannot be listened on.
-    fn listen(&self, numbers: Vec<u8>) -> Result<(Option<Air>, Ears), DaemonError> {
+    fn listen(&self, served: &[Arc<Protocol>]) -> Result<(Option<Air>, Ears), DaemonError> {
+        let mut numbers: Vec<u8> = served.iter().flat_map(|p| p.numbers()).collect();
+        let in_udp = served.iter().any(|p| !p.ports.is_empty());
+        numbers.extend(in_udp.then_some(ip::UDP));
         let ears = Ears::open(&self.overhear, numbers.clone());
         let deaf = |(device, e)| DaemonError::Serve(format!("--overhear {device}: {e}"));
         let air = self.monitor.as_ref().map(|device| {

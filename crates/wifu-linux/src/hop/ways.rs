@@ -274,6 +274,11 @@ impl Here<'_> {
     /// Hand a packet to a carrier.
     fn put(&mut self, packet: Ticket, by: By) -> Result<(), Lost> {
         let ip = self.ip(packet);
+        let own = || ip.src.is_loopback() || self.known.borrow().is_local(ip.src);
+        let by = match ip.proto == ip::UDP && self.net.has_udp() && own() {
+            true => By::Carrier,
+            false => by,
+        };
         match self.net.put(self.now, &ip, self.store.octets(packet), by) {
             true => Ok(()),
             false => Err(Lost::Queue),

@@ -168,6 +168,9 @@ local depth = 0
 local function rest(f, said, buffer, pinfo, tree)
 	if not said.inner then
 		data:call(buffer, pinfo, tree)
+	elseif said.inner == 0 then
+		-- Over UDP: TCP of a composition that only its ends know.
+		Dissector.get("tcp"):call(buffer, pinfo, tree)
 	elseif depth < NESTED and by_number:get_dissector(said.inner) then
 		depth = depth + 1
 		local sound, message = pcall(by_number.try, by_number, said.inner, buffer, pinfo, tree)

@@ -4,6 +4,7 @@
 mod applications;
 #[path = "../../../wifu-linux/tests/common/mod.rs"]
 mod common;
+mod in_udp;
 mod interop;
 mod privileges;
 mod quick_start;
