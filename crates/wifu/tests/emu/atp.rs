@@ -1,5 +1,6 @@
 //! ATP between unmodified programs, its collectors on the kernels of all hosts.
 
+use super::soak::{Program, command};
 use super::*;
 
 /// curl fetches `bytes` from a web server over three hops with daemons that serve ATP, after the
@@ -86,4 +87,61 @@ fn a_relay_that_does_not_collect_is_named_and_passes_packets_on() {
         log.contains("atp-adaptive") && log.contains("serve"),
         "{log}"
     );
+}
+
+/// Ends a daemon as a service manager does; gives its counters.
+fn counted(daemon: &mut Program) -> Value {
+    kill_process(Pid::from_child(&daemon.0), Signal::TERM).expect("signal");
+    assert!(
+        daemon.0.wait().expect("its end").success(),
+        "{}",
+        daemon.said()
+    );
+    let said = daemon.said();
+    let counted = said.lines().find_map(|l| l.split_once("counted: "));
+    serde_json::from_str(counted.expect("counters").1).expect("JSON")
+}
+
+/// The same in datagrams of UDP, with daemons that were started on each host.
+#[test]
+fn on_emulated_hosts_relays_collect_from_datagrams() {
+    if !privileged() {
+        return;
+    }
+    let dir = Scratch::new("in-udp");
+    let emu = Emu::start("in-udp", &["--topo", "linear,3,rate=24M"]);
+    let mut daemons: Vec<Program> = ["n1", "n2", "n3"]
+        .into_iter()
+        .map(|node| {
+            let mut daemon = emu.namespace(node).command(WIFU).expect("namespace");
+            daemon.args(["daemon", "--serve", "atp-adaptive", "--monitor", "mon0"]);
+            if node != "n2" {
+                daemon.args(["--carrier", "raw", "--carrier", "udp"]);
+            }
+            Program::start(daemon, &dir.0.join(node), "ready: ")
+        })
+        .collect();
+    let spec = "atp-adaptive,carrier=udp";
+    let mut server = command(&emu.namespace("n3"), Some(spec));
+    server.args(["serve", "10.0.0.3", "9438"]);
+    let server = Program::start(server, &dir.0.join("server"), "listening");
+    let mut client = command(&emu.namespace("n1"), Some(spec));
+    client.args(["send", "10.0.0.3", "9438", "300000", "60"]);
+    let output = client.stdin(Stdio::null()).output().expect("python3");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.trim(), "exact", "{wrong}");
+    drop(server);
+    let counted: Vec<Value> = daemons.iter_mut().map(counted).collect();
+    for counted in &counted {
+        let collector = &counted["handlers"][0];
+        assert_eq!(collector["name"], "delay-collector");
+        assert!(
+            collector["changed"].as_u64() > Some(300_000 / 1432),
+            "{collector}"
+        );
+        assert_eq!(counted["unserved"], serde_json::json!({}));
+    }
+    assert!(counted[1]["packets"]["forwarded"].as_u64() > Some(300_000 / 1432));
+    emu.exit();
 }
