@@ -339,3 +339,25 @@ fn the_same_seed_gives_the_same_trace() {
     assert_eq!(hash(7), hash(7));
     assert_ne!(hash(7), hash(8));
 }
+
+//= spec#10.8
+// "Intermediate restart loses queued packets -> NACK recovers"; a node that is cut off for longer
+// than its lane lives loses them as well, and knows nothing of the flow afterwards.
+#[test]
+fn a_relay_that_lost_its_lane_begins_afresh_and_what_it_held_is_repaired() {
+    let mut off = String::new();
+    for (at, what) in [("0.2s", "cut"), ("35s", "restore")] {
+        for other in ["n1", "n3"] {
+            off += &format!("[[event]]\nat = \"{at}\"\n{what} = [\"n2\", \"{other}\"]\n");
+        }
+    }
+    for protocol in ["hxh", "hxh-nolh"] {
+        let outcome = run(protocol, 4, "300k", &format!("{PATIENT}{off}"));
+        tell(protocol, &outcome);
+        // One of each direction, and another one when data came again.
+        let relay = lanes(&outcome)[1];
+        assert!(relay.opened >= 3, "{relay:?}");
+        assert!(outcome.flows[0].retransmissions > 0);
+        assert!(last(&outcome, "n1.hop-queue.pack") > 100.0);
+    }
+}

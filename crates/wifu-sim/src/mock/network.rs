@@ -7,6 +7,7 @@ use crate::queue::Class;
 use crate::record::Event;
 use crate::rules::Numbers;
 use std::sync::Arc;
+use wifu_engine::store::StoreKind;
 use wifu_engine::{Conn, Datagram};
 use wifu_wire::pcapng::Direction;
 use wifu_wire::{Flags, Span, Time, ipv4};
@@ -91,10 +92,18 @@ impl Mock {
         if packet.data == 0 {
             return;
         }
-        let mss = conn.map_or(lane.seen[i].mss, |c| c.board().conn.mss).max(1);
+        // Numbers count octets, or packets.
+        let counted = lane.flow.blueprints[i].store_kind() == StoreKind::Octets;
+        let (space, each) = match counted {
+            true => {
+                let mss = conn.map_or(lane.seen[i].mss, |c| c.board().conn.mss);
+                (packet.data, mss.max(1))
+            }
+            false => (1, 1),
+        };
         let first = lane.iss[i].unwrap_or(head.seq).plus(1);
-        packet.index = Some(u64::from(head.seq.since(first)) / u64::from(mss));
-        let (end, high) = (head.seq.plus(packet.data), lane.high[i]);
+        packet.index = Some(u64::from(head.seq.since(first)) / u64::from(each));
+        let (end, high) = (head.seq.plus(space), lane.high[i]);
         packet.again = high.is_some_and(|h| head.seq.before(h));
         if high.is_none_or(|h| end.after(h)) {
             lane.high[i] = Some(end);

@@ -122,7 +122,9 @@ impl Mock {
         }
         self.out = out;
         let mut at = self.hosts[i].endpoint.poll_timeout();
-        if at <= self.now {
+        // Who has no timer running would wait for a packet that nobody sends.
+        let idle = at == Time::NEVER && self.hosts[i].endpoint.is_waiting();
+        if at <= self.now || idle {
             // It waits for room.
             let now = self.now;
             at = self.own_link(side).next_left(now).max(now + Span(1));
