@@ -91,6 +91,35 @@ def test_keys_that_a_level_sets_besides_are_told() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [('"radio.attempts" = 2', ("2", "not set")), ('"flow.*.bytes" = "1M"', ("1M", "not set"))],
+)
+def test_one_key_beside_a_protocol_is_not_hidden_by_the_levels_name(
+    key: str, values: tuple[str, str]
+) -> None:
+    plan = with_levels(
+        '{ tcp-sack = { "flow.*.protocol" = "tcp-sack" }, cubic = { "flow.*.protocol" = '
+        f'"tcp-cubic", {key} }} }}'
+    )
+    (found,) = alike.differences(plan)
+    assert list(found.scenario.values()) == [values]
+    # Alone it is what the level is called by.
+    text = TEXT.replace('"{protocol}"', '"tcp-sack"').replace("baseline", 'pair = "a"\nbaseline')
+    text = text[: text.index("[vary]")] + f"[vary.a]\ntcp-sack = {{}}\nmore = {{ {key} }}\n"
+    assert alike.differences(plans.parse(text)) == []
+
+
+def test_a_level_that_sets_how_many_flows_there_are_says_so() -> None:
+    text = TEXT.replace('"{protocol}"', '"tcp-sack"').replace(
+        'baseline = "tcp-sack"', 'pair = "AXIS"'
+    )
+    text = text[: text.index("[vary]")] + '[vary.AXIS]\nfew = {}\nmany = { "flow.1.copies" = 4 }\n'
+    (found,) = alike.differences(plans.parse(text.replace("AXIS", "load")))
+    assert dict(found.scenario) == {"flow.1.copies": ("4", "not set")}
+    assert alike.differences(plans.parse(text.replace("AXIS", "flows"))) == []
+
+
 def test_what_a_level_does_not_set_is_told_as_the_plan_has_it() -> None:
     levels = (
         '{ tcp-sack = { "flow.*.protocol" = "tcp-sack" }, cubic = { "flow.*.protocol" = '

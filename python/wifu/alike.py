@@ -188,16 +188,17 @@ def _difference(
 ) -> Difference | None:
     scenario = _paths(axis, plan, one[0], two[0])
     pairs = list(zip(stacks(plan.runner, one[1]), stacks(plan.runner, two[1]), strict=False))
-    words, profile, kernel, same = ("", ""), ("", ""), False, True
+    words, profile, kernel = ("", ""), ("", ""), False
+    same = not _other_protocols(axis, plan, one[0], two[0])
     parameters: dict[str, Pair] = {}
     for a, b in pairs:
         if a is None or b is None or a.words == b.words:
             continue
+        same &= a.profile == b.profile and a.words.split(",")[0] == b.words.split(",")[0]
         more = _unsaid(a, b, (one[0].label, two[0].label), _compositions(one[1]))
         if more or a.kernel != b.kernel or a.profile != b.profile:
             words, profile = (a.words, b.words), (a.profile, b.profile)
             kernel = a.kernel != b.kernel
-            same = a.profile == b.profile and a.words.split(",")[0] == b.words.split(",")[0]
             parameters = {**more, **parameters}
     attempts, scenario = _attempts(plan, (one[1], two[1]), scenario)
     if not (parameters or scenario or kernel or attempts):
@@ -206,7 +207,7 @@ def _difference(
         same
         and attempts is None
         and len(parameters) + len(scenario) == 1
-        and _called(axis, (one[0], two[0]), parameters)
+        and _called(axis, (one[0], two[0]), {**parameters, **scenario})
     ):
         return None  # it is what the level is called by
     labels = one[0].label, two[0].label
@@ -227,14 +228,14 @@ def _attempts(
     return ((one.words(), two.words()) if one.limits != two.limits else None), rest
 
 
-def _called(axis: str, levels: tuple[Level, Level], parameters: Mapping[str, Pair]) -> bool:
+def _called(axis: str, levels: tuple[Level, Level], told: Mapping[str, Pair]) -> bool:
     """Whether levels are called by the one thing that they differ in. One that sets a window, a
-    buffer or the size of segments is not, unless it or its axis says a word of it or its value:
-    these decide goodput, and nobody looks for them behind another name.
+    buffer, the size of segments or how many flows there are is not, unless it or its axis says a
+    word of it or its value: these decide goodput, and nobody looks for them behind another name.
     """
     said = " ".join([axis, *(str(level.label) for level in levels)]).lower()
-    for name, values in parameters.items():
-        if not name.startswith(SIZES):
+    for name, values in told.items():
+        if not name.startswith(SIZES) and not name.endswith(".copies"):
             continue
         words = [w for text in (name, *values) for w in re.split(r"[^a-z0-9]+", text.lower())]
         if not any(len(word) > 2 and word in said for word in words):
@@ -257,6 +258,18 @@ def _paths(axis: str, plan: Plan, one: Level, two: Level) -> dict[str, Pair]:
         if a != b and not PROTOCOL.match(path):
             out[path] = (a, b)
     return out
+
+
+def _other_protocols(axis: str, plan: Plan, one: Level, two: Level) -> bool:
+    """Whether levels give a flow protocols of other names."""
+    paths = [p for p in dict.fromkeys([*one.paths, *two.paths]) if PROTOCOL.match(p)]
+    for path in paths:
+        found = (
+            _shown(v.paths[path]) if path in v.paths else _set(plan, axis, path) for v in (one, two)
+        )
+        if len({words.partition(",")[0] for words in found}) > 1:
+            return True
+    return False
 
 
 def _set(plan: Plan, axis: str, path: str) -> str:
