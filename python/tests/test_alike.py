@@ -120,6 +120,33 @@ def test_a_level_that_sets_how_many_flows_there_are_says_so() -> None:
     assert alike.differences(plans.parse(text.replace("AXIS", "flows"))) == []
 
 
+def test_all_that_templates_take_an_axis_in_is_told() -> None:
+    """An axis is called by one thing: a window that is so many attempts, too, is not."""
+    head = TEXT[: TEXT.index("[vary]")].replace('baseline = "tcp-sack"', 'pair = "window"')
+    vary = "[vary]\nwindow = [2, 1]\n"
+    one = head.replace('"{protocol}"', '"tcp-sack,rcv_wnd={window*10000}"') + vary
+    assert dict(alike.differences(plans.parse(one))[0].scenario) == {}
+    both = one.replace("[scenario]", '[scenario]\nradio.attempts = "{window}"')
+    (found,) = alike.differences(plans.parse(both))
+    assert dict(found.parameters) == {"rcv_wnd": ("10000", "20000")}
+    assert dict(found.scenario) == {"radio.attempts": ("1", "2")}
+    plain = both.replace(",rcv_wnd={window*10000}", "")
+    assert alike.differences(plans.parse(plain)) == []
+    sized = plain.replace("[vary]", 'bytes = "{window}M"\n[vary]')
+    (found,) = alike.differences(plans.parse(sized))
+    assert dict(found.scenario) == {"radio.attempts": ("1", "2"), "flow.*.bytes": ("1M", "2M")}
+    # Where flows end comes with how long the chain is.
+    chain = plain.replace('radio.attempts = "{window}"', "")
+    chain = chain.replace("linear,2", "linear,{window+1}").replace('"n2"', '"n{window+1}"')
+    assert alike.differences(plans.parse(chain)) == []
+    timed = chain.replace("[scenario]", '[scenario]\nstop.time = "{window}s"')
+    (found,) = alike.differences(plans.parse(timed))
+    assert dict(found.scenario) == {
+        "stop.time": ("1s", "2s"),
+        "topology.words": ("linear,2", "linear,3"),
+    }
+
+
 def test_what_a_level_does_not_set_is_told_as_the_plan_has_it() -> None:
     levels = (
         '{ tcp-sack = { "flow.*.protocol" = "tcp-sack" }, cubic = { "flow.*.protocol" = '

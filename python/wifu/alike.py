@@ -18,7 +18,7 @@ from wifu.cells import Cell, Label, Level
 from wifu.plan import Plan
 from wifu.runner import split
 from wifu.stacks import Stack, stack, stacks
-from wifu.values import Value
+from wifu.values import Value, fill, used
 
 SIZES = ("rcv_wnd", "snd_buf", "mss", "max_seg")
 """Windows, buffers, and how long segments are."""
@@ -33,6 +33,8 @@ UNSET = "not set"
 """What a key of the scenario is for a level that does not set it, if the plan does not either."""
 
 PROTOCOL = re.compile(r"flow\.[^.]+\.protocol$")
+FLOW = re.compile(r"^flow\.[^.]+\.")
+PLACES = re.compile(r"topology\.|flow\.[^.]+\.(from|to|via)$")
 
 
 def profiles(plan: Plan, axis: str) -> dict[str, str]:
@@ -187,6 +189,7 @@ def _difference(
     axis: str, plan: Plan, one: tuple[Level, Cell], two: tuple[Level, Cell]
 ) -> Difference | None:
     scenario = _paths(axis, plan, one[0], two[0])
+    scenario |= _filled(axis, plan, one, two)
     pairs = list(zip(stacks(plan.runner, one[1]), stacks(plan.runner, two[1]), strict=False))
     words, profile, kernel = ("", ""), ("", ""), False
     same = not _other_protocols(axis, plan, one[0], two[0])
@@ -258,6 +261,46 @@ def _paths(axis: str, plan: Plan, one: Level, two: Level) -> dict[str, Pair]:
         if a != b and not PROTOCOL.match(path):
             out[path] = (a, b)
     return out
+
+
+def _filled(
+    axis: str, plan: Plan, one: tuple[Level, Cell], two: tuple[Level, Cell]
+) -> dict[str, Pair]:
+    """Keys of the scenario whose templates take the axis, where these are several: it is called by
+    one of them at the most. Where flows begin and end comes with the topology, and what protocols
+    are filled with shows in their parameters.
+    """
+    templates: dict[str, list[Value]] = {}
+    for tree in (
+        dict(plan.scenario),
+        *({p: v for p, v in _above(plan, c)} for c in (one[1], two[1])),
+    ):
+        for path, value in leaves({k: v for k, v in tree.items() if k != "compositions"}).items():
+            if axis in used(value):
+                templates.setdefault(FLOW.sub("flow.*.", path), []).append(value)
+    things = {"topology" if PLACES.match(path) else path for path in templates}
+    if len(things) + bool(one[0].paths or two[0].paths) < 2:
+        return {}
+    out = {}
+    for path, values in templates.items():
+        if PROTOCOL.match(path) or (path.startswith("flow.") and PLACES.match(path)):
+            continue
+        found = [[_shown(fill(v, _names(plan, cell))) for v in values] for cell in (one[1], two[1])]
+        a, b = (", ".join(dict.fromkeys(words)) for words in found)
+        if a != b:
+            out[path] = (a, b)
+    return out
+
+
+def _above(plan: Plan, cell: Cell) -> Iterator[tuple[str, Value]]:
+    """What the levels of a cell set."""
+    for axis in plan.axes:
+        yield from axis.of(cell.labels[axis.name]).paths.items()
+
+
+def _names(plan: Plan, cell: Cell) -> dict[str, Value]:
+    """What templates refer to in a cell, in the first of copies."""
+    return {a.name: a.of(cell.labels[a.name]).value for a in plan.axes} | {"copy": 0}
 
 
 def _other_protocols(axis: str, plan: Plan, one: Level, two: Level) -> bool:
