@@ -286,3 +286,32 @@ def test_legends_name_mixed_profiles(tmp_path: Path, kind: str) -> None:
     same = text.replace(",profile=wifu-tahoe", "")
     alone = wifu.campaign(plans.parse(same), tmp_path / "same", runner=fake)
     assert "(rfc-modern)" not in figures.draw(alone, {"kind": kind}, tmp_path / "s").svg.read_text()
+
+
+def test_axes_that_are_not_the_pair_are_looked_at_where_they_stand_beside_each_other(
+    tmp_path: Path,
+) -> None:
+    text = (
+        (
+            TEXT[: TEXT.index("[vary]")].replace("linear,2", "linear,{hops+1}")
+            + """[vary]
+hops = [1, 2]
+[vary.stack]
+old = { "flow.*.protocol" = "tcp-sack" }
+new = { "flow.*.protocol" = "tcp-cubic,profile=wifu-tahoe", "radio.attempts" = 7 }
+"""
+        )
+        .replace('"{protocol}"', '"tcp-sack"')
+        .replace('baseline = "tcp-sack"', 'pair = "hops"')
+    )
+    figure = '[[figure]]\nkind = "bars"\nx = "hops"\nby = "stack"\n'
+    (found,) = alike.differences(plans.parse(text + figure))
+    assert (found.level, found.of) == ("new", 2) and "radio.attempts" in found.scenario
+    assert found.profiles == ("wifu-tahoe", "rfc-modern")
+    assert alike.differences(plans.parse(text)) == [], "nothing has them beside each other"
+    # Without a pair a table has all of them; there is no comparison above which it could be told.
+    alone = plans.parse(text.replace('pair = "hops"', ""))
+    (found,) = alike.differences(alone)
+    assert found.level == "new"
+    results = wifu.campaign(alone, tmp_path / "r", runner=fake)
+    assert found.sentence() in report.render(results, [])

@@ -390,3 +390,33 @@ def test_segments_of_other_sizes_are_not_counted_against_each_other(tmp_path: Pa
     found = made(tmp_path / "like", like, text)
     assert "octets" not in said(found, "retransmissions")
     assert why not in found.compare("retransmissions").to_string()
+
+
+WITHOUT_PAIR = """
+[vary.what]
+one = { "flow.*.protocol" = "tcp-reno" }
+other = { "flow.*.protocol" = "tcp-newreno" }
+"""
+
+
+def test_cells_of_a_plan_without_pair_stand_beside_each_other(tmp_path: Path) -> None:
+    text = PLAN[: PLAN.index("[vary]")].replace('baseline = "tcp-reno"\n', "") + WITHOUT_PAIR
+    text = text.replace('"{protocol}"', '"tcp-reno"').replace('"jain"', '"retransmissions"')
+    assert plans.parse(text).pair is None
+    much, little = (
+        {"last_byte_s": 9.0, "bytes": n, "retransmissions": 9, "timeouts": 1}
+        for n in (9_000_000, 100_000)
+    )
+    found = made(tmp_path, {"tcp-reno": [much] * 2, "tcp-newreno": [little] * 2}, text)
+    assert "compared cells whose runs delivered from 0.209 to 18 MB" in said(
+        found, "retransmissions"
+    )
+    like = made(tmp_path / "like", {"tcp-reno": [much] * 2, "tcp-newreno": [much] * 2}, text)
+    assert "compared cells" not in said(like, "retransmissions")
+
+
+def test_the_slowest_of_more_flows_is_none_of_fewer(tmp_path: Path) -> None:
+    flow = {"last_byte_s": 9.0}
+    found = made(tmp_path, {"tcp-reno": [flow] * 2, "tcp-newreno": [flow] * 3})
+    assert "2 to 3 flows that share" in said(found, "lowest")
+    assert found.compare("lowest")["uneven"].all() and report.best_of(found, "lowest") == set()

@@ -147,19 +147,46 @@ class Difference:
 
 def differences(plan: Plan, baseline: Label | None = None) -> list[Difference]:
     """For each level of the plan's `pair` what it and the baseline differ in besides their names;
-    levels of which the names say it all are not in the list.
+    likewise, with the first level, of other axes whose levels stand beside each other (`beside`).
+    Levels of which the names say it all are not in the list.
     """
-    found: dict[str, list[Difference | None]] = {}
-    for pair in pairs(plan, baseline):
-        one, two = zip(pair.levels, pair.cells, strict=True)
-        told = _difference(plan.pair or "", plan, one, two)
-        found.setdefault(str(pair.levels[0].label), []).append(told)
+    found: dict[tuple[str, str], list[Difference | None]] = {}
+    for axis in compared(plan):
+        for pair in pairs(plan, baseline, axis):
+            one, two = zip(pair.levels, pair.cells, strict=True)
+            told = _difference(axis, plan, one, two)
+            found.setdefault((axis, str(pair.levels[0].label)), []).append(told)
     out = []
     for every in found.values():
         known = [d for d in every if d is not None]
         if known:
             out.append(replace(known[0], cells=len(known), of=len(every)))
     return out
+
+
+def compared(plan: Plan) -> list[str]:
+    """Axes whose levels are compared: the plan's `pair` first."""
+    return ([] if plan.pair is None else [plan.pair]) + beside(plan)
+
+
+def beside(plan: Plan) -> list[str]:
+    """Axes besides `pair` whose levels a reader compares: all, if a plan has no `pair`; else those
+    that a figure has along or beside each other and that change what carries flows.
+    """
+    others = [a.name for a in plan.axes if a.name != plan.pair]
+    if plan.pair is None:
+        return others
+    drawn = {str(f[role]) for f in plan.figures for role in ("x", "by") if role in f}
+    return [name for name in others if name in drawn and _carries(plan, name)]
+
+
+def _carries(plan: Plan, axis: str) -> bool:
+    """Whether an axis changes the protocols of flows."""
+    for pair in pairs(plan, None, axis):
+        one, two = (stacks(plan.runner, cell) for cell in pair.cells)
+        if any(a != b for a, b in zip(one, two, strict=False)):
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -170,17 +197,18 @@ class Compared:
     cells: tuple[Cell, Cell]
 
 
-def pairs(plan: Plan, baseline: Label | None = None) -> Iterator[Compared]:
-    """What is compared with each other along the plan's `pair`."""
-    if plan.pair is None:
+def pairs(plan: Plan, baseline: Label | None = None, axis: str | None = None) -> Iterator[Compared]:
+    """What is compared with each other along an axis; the plan's `pair`, if none is given."""
+    axis = plan.pair if axis is None else axis
+    if axis is None:
         return
-    levels = {str(v.label): v for v in plan.axis(plan.pair).levels}
-    given = str(plan.baseline if baseline is None else baseline)
+    levels = {str(v.label): v for v in plan.axis(axis).levels}
+    given = str(plan.baseline if baseline is None else baseline) if axis == plan.pair else ""
     base = levels.get(given) or next(iter(levels.values()))
     cells = {json.dumps(dict(c.labels)): c for c in plan.cells}
     for cell in plan.cells:
-        label = str(cell.labels[plan.pair])
-        other = cells.get(json.dumps({**cell.labels, plan.pair: base.label}))
+        label = str(cell.labels[axis])
+        other = cells.get(json.dumps({**cell.labels, axis: base.label}))
         if label != str(base.label) and other is not None:
             yield Compared((levels[label], base), (cell, other))
 

@@ -15,7 +15,7 @@ from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import ALONE, column, of_datagrams, parts, unstarted
 from wifu.probes import arrived, few, outlasting
-from wifu.rows import RATES, Results, by_cell, rows_of
+from wifu.rows import RATES, Results, by_cell, compared, rows_of
 from wifu.rows import carriers as carriers
 from wifu.stamps import first
 from wifu.unlike import (
@@ -88,14 +88,14 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _same(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows whose protocol the levels that are compared do not change, beside some that they do."""
-    names, moved = {c.name for c in cells}, set()
+    moved: set[int] = set()
     found: dict[int, set[str]] = {}
     if metric not in (*ALONE, "aggregate", "sum_rates") or metric in WHOLE or of_datagrams(metric):
         return ""
     if column(metric) not in results.runs or results.runs[column(metric)].isna().all():
         return ""
-    for row in results.plan.groups():
-        each = [_protocols(cell) for cell in row if cell.name in names]
+    for row in compared(results, cells):
+        each = [_protocols(cell) for cell in row]
         common = [n for n in each[0] if all(n in own for own in each)] if len(each) > 1 else []
         same = [n for n in common if len({own[n] for own in each}) == 1]
         if len(same) < len(common):

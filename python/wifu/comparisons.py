@@ -13,14 +13,25 @@ from wifu.api import COMPARED, HOLM, LEVEL, Results
 from wifu.digits import number
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
+from wifu.plan import Plan
 
 E = html.escape
+
+
+def compares(plan: Plan) -> bool:
+    """Whether levels are compared with a baseline."""
+    return plan.pair is not None and len(plan.axis(plan.pair).levels) > 1
+
+
+def unsaid(plan: Plan) -> list[str]:
+    """What levels that stand beside each other differ in besides what their names say."""
+    return [*(d.sentence() for d in alike.differences(plan)), *taken.halves(plan)]
 
 
 def html_of(results: Results) -> str:
     """All comparisons of results, with what is to be said before them."""
     plan = results.plan
-    if plan.pair is None or len(plan.axis(plan.pair).levels) < 2:
+    if not compares(plan) or plan.pair is None:
         return ""
     out, beyond = [], []
     for n, name in enumerate(plan.metrics[:COMPARED]):
@@ -48,8 +59,7 @@ def html_of(results: Results) -> str:
     )
     if plan.deterministic:
         told, beyond = "Ratios; nothing is random here, so they are exact.", []
-    apart = alike.differences(plan)
-    alerts = [*(d.sentence() for d in apart), *taken.halves(plan), *beyond]
+    alerts = [*unsaid(plan), *beyond]
     warned = "".join(f"<div class='alert soft'>{E(alert)}</div>" for alert in alerts)
     return f"{warned}<p class='note'>{E(told)}</p>{''.join(out)}"
 

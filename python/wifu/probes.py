@@ -8,7 +8,7 @@ import pandas as pd
 
 from wifu.cells import Cell
 from wifu.metrics import column, of_datagrams, parts
-from wifu.rows import Results, rows_of
+from wifu.rows import Results, compared, rows_of
 from wifu.underload import under_load
 
 SELECTED = 0.05
@@ -143,10 +143,9 @@ def selected(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether cells of a row lost so differently that their delays are not of the same."""
     if not of_datagrams(metric):
         return False
-    names = {c.name for c in cells}
     lost, _ = _lost(results, cells, metric)
-    for row in results.plan.groups():
-        shares = [lost[c.name] for c in row if c.name in names and c.name in lost]
+    for row in compared(results, cells):
+        shares = [lost[c.name] for c in row if c.name in lost]
         if shares and max(shares) - min(shares) > SELECTED:
             return True
     return False

@@ -158,6 +158,8 @@ def _alerts(results: Results) -> str:
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
     soft = rings.warnings(results.plan)
+    if not comparisons.compares(results.plan):  # else they stand above what is compared
+        soft += comparisons.unsaid(results.plan)
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in soft]
     out += [f"<p class='note'>{E(told)}</p>" for told in taken.notes(results.plan)]
     if cost := hostcost.note(results.plan):

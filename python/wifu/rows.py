@@ -52,6 +52,17 @@ def rows_of(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
     return rows.merge(results.runs[["cell", "run", "sim_seconds"]], on=["cell", "run"], how="left")
 
 
+def compared(results: Results, cells: Sequence[Cell]) -> list[list[Cell]]:
+    """These cells, as they stand beside each other: same but for the plan's `pair`, or all of them,
+    if it has none.
+    """
+    if results.plan.pair is None:
+        return [list(cells)] if len(cells) > 1 else []
+    names = {c.name for c in cells}
+    rows = ([c for c in row if c.name in names] for row in results.plan.groups())
+    return [row for row in rows if len(row) > 1]
+
+
 def by_cell(rows: pd.DataFrame, cells: Sequence[Cell]) -> str:
     """How many of these rows each cell has, in words."""
     counts = rows["cell"].value_counts()

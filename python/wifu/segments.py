@@ -8,7 +8,7 @@ import pandas as pd
 
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import Results, carriers, rows_of
+from wifu.rows import Results, carriers, compared, rows_of
 
 OF_SEGMENTS = ("retransmissions",)
 """Metrics that count segments. Timeouts and recoveries are events, however many it takes."""
@@ -42,10 +42,8 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Counts of segments that are not of one size."""
-    names = {c.name for c in cells}
     worst = pd.Series(dtype=float)
-    for row in results.plan.groups():
-        group = [c for c in row if c.name in names]
+    for group in compared(results, cells):
         if not unlike(results, group, metric):
             continue
         found = sizes(results, group, metric)

@@ -35,7 +35,7 @@ def notes(plan: Plan) -> list[str]:
 def halves(plan: Plan) -> list[str]:
     """What one side of comparisons takes of the profile of both, and the other does not."""
     takers: dict[tuple[str, str, str], dict[str, None]] = {}
-    for pair in alike.pairs(plan):
+    for pair in (p for axis in alike.compared(plan) for p in alike.pairs(plan, None, axis)):
         found = (stacks(plan.runner, cell) for cell in pair.cells)
         for one, two in zip(*found, strict=False):
             if one is None or two is None or one.profile != two.profile:

@@ -17,7 +17,7 @@ from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
 from wifu.probes import SELECTED, few, selected
-from wifu.rows import RATES, SHARES, Results, carriers, rows_of
+from wifu.rows import RATES, SHARES, Results, carriers, compared, rows_of
 from wifu.stamps import first
 
 COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "per run")
@@ -38,7 +38,7 @@ CLASS = 1 / 16
 SAMPLED = 3.0
 """So many times as many round-trip samples by each data segment, and they are not of the same."""
 
-NUMBERED = ("jain", "unfairness", "utility", "weakest")
+NUMBERED = ("jain", "unfairness", "utility", "lowest", "weakest")
 """Metrics that depend on how many flows share."""
 
 IDLE = 0.05
@@ -199,9 +199,7 @@ def delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[flo
 
 def counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Counts of runs that delivered differently."""
-    names = {c.name for c in cells}
-    groups = [[c for c in row if c.name in names] for row in results.plan.groups()]
-    pairs = [delivered(results, group, metric) for group in groups]
+    pairs = [delivered(results, group, metric) for group in compared(results, cells)]
     found = [(least, most) for least, most in pairs if most > EVEN * least]
     if not found:
         return ""
@@ -241,7 +239,7 @@ def mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
     shares = rows[name].notna().groupby([rows["cell"], rows["flow"]]).mean().unstack("cell")
     shares = shares.loc[:, shares.max() > 0]  # of the others nothing is compared
     worst = (0.0, "")
-    for row in results.plan.groups():
+    for row in compared(results, cells):
         own = shares[[c.name for c in row if c.name in shares]]
         for flow, found in own.iterrows():
             apart = float(found.max() - found.min())
@@ -317,7 +315,7 @@ def samples(results: Results, cells: Sequence[Cell], metric: str) -> str:
     sums = told.groupby("cell")[[*names]].sum()
     shares = (sums["rtt_samples"] / sums["data_segments"].where(lambda x: x > 0)).dropna()
     worst = (SAMPLED, "", "")
-    for row in results.plan.groups():
+    for row in compared(results, cells):
         own = shares[[c.name for c in row if c.name in shares]]
         if len(own) > 1 and own.min() > 0 and own.max() / own.min() > worst[0]:
             worst = (own.max() / own.min(), str(own.idxmax()), str(own.idxmin()))
@@ -335,13 +333,6 @@ def samples(results: Results, cells: Sequence[Cell], metric: str) -> str:
 def failing(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Connections that gave up before the run was to end."""
     return faults.failed(results, cells, metric) if parts(metric)[0] in RATES else ""
-
-
-def _groups(results: Results, cells: Sequence[Cell]) -> list[list[Cell]]:
-    """These cells, as they are compared with each other."""
-    names = {c.name for c in cells}
-    rows = ([c for c in row if c.name in names] for row in results.plan.groups())
-    return [row for row in rows if len(row) > 1]
 
 
 def _load(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
@@ -369,7 +360,7 @@ def _load(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, 
 
 def loads(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Delays under loads that offered different things."""
-    pairs = [_load(results, group, metric) for group in _groups(results, cells)]
+    pairs = [_load(results, group, metric) for group in compared(results, cells)]
     apart = [(least, most) for least, most in pairs if most > EVEN * least]
     if not apart:
         return ""
@@ -392,7 +383,7 @@ def _protocols(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def smallest(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """That the smallest round-trip time is of a moment."""
-    if not any(_protocols(results, group, metric) for group in _groups(results, cells)):
+    if not any(_protocols(results, group, metric) for group in compared(results, cells)):
         return ""
     return (
         "The smallest round-trip time is that of one exchange, often of the SYN, which met the "
@@ -412,7 +403,7 @@ def _numbers(results: Results, cells: Sequence[Cell], metric: str) -> tuple[floa
 
 def numbers(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Shares of few beside shares of many."""
-    found = [_numbers(results, group, metric) for group in _groups(results, cells)]
+    found = [_numbers(results, group, metric) for group in compared(results, cells)]
     apart = [pair for pair in found if pair[0] < pair[1]]
     if not apart:
         return ""
@@ -430,7 +421,7 @@ def _tried(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def tried(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Retries up to other limits, or of RTS."""
-    apart = [group for group in _groups(results, cells) if _tried(results, group, metric)]
+    apart = [group for group in compared(results, cells) if _tried(results, group, metric)]
     if not apart:
         return ""
     found = [tries.radios(results.plan.runner, cell) for cell in apart[0]]
