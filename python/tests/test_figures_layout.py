@@ -396,10 +396,10 @@ def test_levels_with_units_stand_where_their_values_are(labels: Any, at: Any) ->
 
 
 def test_lines_over_levels_with_units_go_from_left_to_right(tmp_path: Path) -> None:
-    levels = TEXT.replace("hops = [1, 3]", 'bytes = ["10M", "1M", "4M"]')
-    text = levels.replace("{hops+1}", "2").replace("copies", 'bytes = "{bytes}"\ncopies')
+    levels = TEXT.replace("hops = [1, 3]", 'size = ["10M", "1M", "4M"]')
+    text = levels.replace("{hops+1}", "2").replace("copies", 'bytes = "{size}"\ncopies')
     found = made(tmp_path, text, ["tcp-reno", "tcp-newreno"])
-    figure, _ = drawn(found, kind="lines", x="bytes")
+    figure, _ = drawn(found, kind="lines", x="size")
     axis = figure.axes[0]
     for line in markers(axis):
         x = np.asarray(line.get_xdata(), dtype=float)

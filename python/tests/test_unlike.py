@@ -11,6 +11,7 @@ from test_cautions import PLAN, both, made, said
 import wifu
 from wifu import cautions, report
 from wifu import plan as plans
+from wifu.errors import PlanError
 from wifu.metrics import Measure, run_row
 
 SHARES = ("p50_s", "p95_s", "p99_s")
@@ -420,3 +421,14 @@ def test_the_slowest_of_more_flows_is_none_of_fewer(tmp_path: Path) -> None:
     found = made(tmp_path, {"tcp-reno": [flow] * 2, "tcp-newreno": [flow] * 3})
     assert "2 to 3 flows that share" in said(found, "lowest")
     assert found.compare("lowest")["uneven"].all() and report.best_of(found, "lowest") == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["bytes", "timeouts", "finished", "starved", "sim_seconds", "fault"]
+)
+def test_an_axis_is_not_called_like_a_column_of_results(name: str) -> None:
+    """Its levels would stand where what flows delivered is looked for, and no caution be said."""
+    text = PLAN.replace('"1M"', f'"{{{name}}}"') + f'{name} = ["1M", "2M"]\n'
+    with pytest.raises(PlanError, match=f"column of the results.*such as `{name}_asked`"):
+        plans.parse(text)
+    assert plans.parse(text.replace(name, "size").replace('size = "{', 'bytes = "{')).axis("size")

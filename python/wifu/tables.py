@@ -10,7 +10,7 @@ from typing import Any
 from wifu import kinds, published, values
 from wifu.cells import Axis, Cell, Label, levels_of
 from wifu.errors import LabError, PlanError, nearest
-from wifu.metrics import MEASURES, Measure, parts, wrong
+from wifu.metrics import MEASURES, RUN_METRICS, Measure, column, flow_row, parts, wrong
 from wifu.values import Value
 from wifu.variants import substrates
 
@@ -22,6 +22,15 @@ RESERVED = {
     "identical", "cut", "uneven", "why", "p", "p_holm",
 }  # fmt: skip
 """Names of columns in the results, which no axis may have."""
+
+COLUMNS = frozenset({
+    *flow_row({}, {"id": 1}, Measure(), {}), *(column(name) for name in RUN_METRICS),
+    "wall_s", "repeated", "sim_seconds", "trace_hash", "stamp",
+    "delay_finished_s", "delay_median_finished_s", "delay_cut_off",
+})  # fmt: skip
+"""Names of columns of flows and runs, which an axis may not have either: one of the two would stand
+in the other's place.
+"""
 
 LEAST_RUNS = 10
 """Before so many runs no cell stops. To stop as soon as an interval is narrow favours samples that
@@ -130,6 +139,13 @@ class Tables:
             key = f"vary.{name}"
             if name in RESERVED:
                 raise PlanError("is the name of a column of the results; choose another", key)
+            # What a campaign wrote is read as it is.
+            if name in COLUMNS and self.known is not None:
+                raise PlanError(
+                    "is the name of a column of the results, which would be lost behind it; write "
+                    f"another, such as `{name}_asked`, here and as {{{name}_asked}}",
+                    key,
+                )
             try:
                 levels = tuple(levels_of(name, given))
             except LabError as e:
