@@ -212,7 +212,17 @@ def labels(
                     f"placeholders; {hint}",
                     "label",
                 )
+        if levels:
+            _apart(name, {k: text for k, text in said.items() if k != "title"})
     return given
+
+
+def _apart(axis: str, shown: Mapping[str, str]) -> None:
+    """An error where two levels are called the same."""
+    first: dict[str, str] = {}
+    for label, text in shown.items():
+        if (other := first.setdefault(text, label)) != label:
+            raise PlanError(f"{other} and {label} of {axis} are both called {text!r}", "label")
 
 
 def _labels(

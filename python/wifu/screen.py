@@ -16,7 +16,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wifu import alike, cautions, compared, cutoff, hostcost, repeats, rings, stats, taken, undrawn
+from wifu import (
+    alike,
+    cautions,
+    compared,
+    cutoff,
+    hostcost,
+    misnamed,
+    repeats,
+    rings,
+    stats,
+    taken,
+    undrawn,
+)
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu.api import LEVEL, Results
@@ -136,6 +148,7 @@ def warn_of_differences(plan: Plan) -> None:
         *(d.sentence() for d in alike.differences(plan)),
         *taken.halves(plan),
         *rings.warnings(plan),
+        *misnamed.warnings(plan),
     ]:
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
     for told in taken.notes(plan):
@@ -274,6 +287,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "differences": [d.to_json() for d in alike.differences(plan)],
             "profiles": [*taken.halves(plan), *taken.notes(plan)],
             "queues": rings.warnings(plan),
+            "names": misnamed.warnings(plan),
             "not_drawn": undrawn.warnings(plan),
             "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
         }

@@ -1,0 +1,61 @@
+"""Names in plans that say something else than what stands behind them."""
+
+from pathlib import Path
+
+import pytest
+from fake import fake
+from test_alike import TEXT, with_levels
+
+import wifu
+from wifu import misnamed, report
+from wifu import plan as plans
+from wifu.errors import PlanError
+from wifu.screen import screen, warn_of_differences
+
+LABEL = "[label]\nprotocol = {{ tcp-sack = {}, tcp-tahoe = {} }}\n"
+PLAIN = TEXT.replace("tcp-cubic,profile=wifu-tahoe", "tcp-tahoe")
+
+
+def test_two_levels_of_one_label_are_refused() -> None:
+    with pytest.raises(PlanError, match="tcp-sack and tcp-tahoe of protocol are both called 'A'"):
+        plans.parse(PLAIN + LABEL.format("'A'", "'A'"))
+    assert misnamed.warnings(plans.parse(PLAIN + LABEL.format("'A'", "'B'"))) == []
+
+
+def test_a_label_that_is_another_level_is_told(tmp_path: Path) -> None:
+    plan = plans.parse(PLAIN + LABEL.format("'tcp-tahoe'", "'B'"))
+    told = "figures call level tcp-sack of protocol tcp-tahoe, which is another level."
+    assert misnamed.warnings(plan) == [told]
+    with screen.capture() as shown:
+        warn_of_differences(plan)
+    assert told in " ".join(shown.get().split())
+    assert told in report.render(wifu.campaign(plan, tmp_path / "r", runner=fake), [])
+
+
+def test_a_level_called_like_a_protocol_that_it_has_not_is_told() -> None:
+    plan = with_levels('{ tcp-sack = "tcp-sack", tcp-cubic = "tcp-newreno,iw=2" }')
+    told = "level tcp-cubic of protocol is no tcp-cubic: it has tcp-newreno,iw=2."
+    assert misnamed.warnings(plan) == [told]
+    table = '{ tcp-sack = {}, tcp-cubic = { "flow.*.protocol" = "tcp-newreno" } }'
+    assert "is no tcp-cubic: it has tcp-newreno" in misnamed.warnings(with_levels(table))[0]
+
+
+def test_a_composition_in_place_of_a_protocol_that_is_built_in_is_told(tmp_path: Path) -> None:
+    mine = '[protocol.NAME]\nextends = "tcp-newreno"\nnumber = 241\n'
+    text = PLAIN.replace("[scenario]", 'compositions = ["mine.toml"]\n[scenario]')
+    (tmp_path / "plan.toml").write_text(text)
+    for name, count in (("tcp-tahoe", 1), ("tcp-own", 0)):
+        (tmp_path / "mine.toml").write_text(mine.replace("NAME", name))
+        found = misnamed.warnings(plans.load(tmp_path / "plan.toml"))
+        assert len(found) == count
+    (tmp_path / "mine.toml").write_text(mine.replace("NAME", "tcp-tahoe"))
+    (found,) = misnamed.warnings(plans.load(tmp_path / "plan.toml"))
+    assert found.startswith("tcp-tahoe is what `compositions` say here, in place of the protocol")
+
+
+def test_a_key_that_two_axes_set_is_told() -> None:
+    text = PLAIN + '[vary.load]\nlight = { "flow.*.bytes" = "1M" }\n'
+    other = '[vary.size]\nsmall = { "KEY" = "1k" }\n'
+    (found,) = misnamed.warnings(plans.parse(text + other.replace("KEY", "flow.1.bytes")))
+    assert found.startswith("flow.*.bytes is set by load and by size: where levels of both")
+    assert misnamed.warnings(plans.parse(text + other.replace("KEY", "flow.1.start"))) == []

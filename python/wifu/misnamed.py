@@ -1,0 +1,102 @@
+"""Names in a plan that say something else than what stands behind them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+
+from wifu import _native
+from wifu.cells import Level
+from wifu.plan import Plan
+from wifu.runner import split
+from wifu.values import Value
+
+
+def warnings(plan: Plan) -> list[str]:
+    """What is to be said of names that mislead, and of keys that two axes set."""
+    return [*_levels(plan), *_labels(plan), *_replaced(plan), *_overridden(plan)]
+
+
+def _levels(plan: Plan) -> list[str]:
+    """Levels that are called like a protocol, and have another one."""
+    known, out = set(_native.protocols()), []
+    for axis in plan.axes:
+        for level in axis.levels:
+            found = _protocols(level)
+            names = [str(words).partition(",")[0] for words in found]
+            label = str(level.label).partition(",")[0]
+            if label in known and names and label not in names:
+                out.append(f"level {level.label} of {axis.name} is no {label}: it has {found[0]}.")
+    return out
+
+
+def _protocols(level: Level) -> list[Value]:
+    """The protocols that a level sets, or is."""
+    own = [v for path, v in level.paths.items() if path.endswith(".protocol")]
+    plain = isinstance(level.value, str) and not level.paths
+    return own or ([level.value] if plain else [])
+
+
+def _labels(plan: Plan) -> list[str]:
+    """Levels that figures call by the name of another one."""
+    out = []
+    for axis, shown in _shown(plan):
+        names = {str(level.label) for level in plan.axis(axis).levels}
+        for label, text in shown.items():
+            if text != label and text in names and label != "title":
+                out.append(f"figures call level {label} of {axis} {text}, which is another level.")
+    return list(dict.fromkeys(out))
+
+
+def _shown(plan: Plan) -> list[tuple[str, Mapping[str, str]]]:
+    """What levels of an axis are called, by the plan and by each of its figures."""
+    axes = {axis.name for axis in plan.axes}
+    tables = [plan.labels, *(figure.get("label", {}) for figure in plan.figures)]
+    return [
+        (name, said)
+        for table in tables
+        for name, said in table.items()
+        if name in axes and isinstance(said, Mapping)
+    ]
+
+
+def _replaced(plan: Plan) -> list[str]:
+    """Protocols of compositions that have the name of one that is built in."""
+    known, found = set(_native.protocols()), {}
+    for cell in plan.cells[:1]:
+        for text in split(cell.scenario)[1]:
+            table = tomllib.loads(str(text)).get("protocol", {})
+            found |= dict.fromkeys(name for name in table if name in known)
+    return [
+        f"{name} is what `compositions` say here, in place of the protocol of this name that is "
+        "built in."
+        for name in found
+    ]
+
+
+def _overridden(plan: Plan) -> list[str]:
+    """Keys that levels of two axes set in one cell: those of the later one hold."""
+    out: dict[str, None] = {}
+    for cell in plan.cells:
+        levels = [(axis.name, axis.of(cell.labels[axis.name])) for axis in plan.axes]
+        for n, (name, level) in enumerate(levels):
+            for later, other in levels[n + 1 :]:
+                for path in level.paths:
+                    if any(
+                        _covers(p, path) and _differ(p, path, other, level) for p in other.paths
+                    ):
+                        told = f"{path} is set by {name} and by {later}: where levels of both set "
+                        out[f"{told}it, that of {later} holds, which stands later."] = None
+    return list(out)
+
+
+def _differ(later: str, path: str, other: Level, level: Level) -> bool:
+    return bool(other.paths[later] != level.paths[path])
+
+
+def _covers(later: str, path: str) -> bool:
+    """Whether what sets one path sets the other as well, in some flow."""
+    one, two = later.split("."), path.split(".")
+    return len(one) == len(two) and all(
+        a == b or "*" in (a, b) for a, b in zip(one, two, strict=True)
+    )
