@@ -460,3 +460,21 @@ def test_percentiles_of_classes_are_not_told_apart_within_one(tmp_path: Path) ->
     assert report.best_of(far, "rtt_p95") == {"tcp-reno"}
     assert "within 1/16 (6.25%)" in said(near, "rtt_p95")
     assert "uneven" not in far.compare("rtt_p95") and said(near, "srtt") == ""
+
+
+def test_runs_that_end_long_before_their_time_are_told(tmp_path: Path) -> None:
+    """As a small file beside was over, and what has no end ends with it."""
+    text = PLAN.replace("topology.words", 'stop.time = "30s"\ntopology.words')
+    bulk, small = {"finished": False, "last_byte_s": 0.4}, {"last_byte_s": 0.4, "bytes": 100_000}
+    flows = {"tcp-reno": [bulk, small], "tcp-newreno": [bulk, small]}
+    found = made(tmp_path / "a", flows, text, sim_seconds=0.4)
+    for metric in ("goodput@1", "aggregate", "goodput"):
+        told = said(found, metric)
+        assert "flows had more to send when their run ended, at 0.4 s of the 30 s" in told, metric
+    assert "more to send" not in said(found, "goodput@2") + said(found, "retransmissions")
+    whole = made(tmp_path / "b", flows, text, sim_seconds=30.0)
+    assert "more to send" not in said(whole, "goodput@1")
+    done = {"tcp-reno": [small, small], "tcp-newreno": [small, small]}
+    assert "more to send" not in said(
+        made(tmp_path / "c", done, text, sim_seconds=0.4), "aggregate"
+    )

@@ -36,6 +36,7 @@ from wifu.unlike import (
     together,
     tried,
 )
+from wifu.values import seconds
 from wifu.window import partly
 
 MOST = 10
@@ -54,6 +55,9 @@ STALLED = 2.0
 
 INSIDE = 0.01
 """Of more packets than this share, which are still under way at the end of runs, it is told."""
+
+PART = 0.5
+"""Of runs that are over in less than such a part of their `stop.time` it is told."""
 
 WHOLE = ("loss", "finished")
 """Metrics of all flows, that goodput of some stands beside."""
@@ -184,6 +188,31 @@ def _absent(results: Results, cells: Sequence[Cell], metric: str) -> str:
             "receiver has no rate of them (`measure`)."
         )
     return " ".join(told)
+
+
+def _ended_early(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that had more to send when their run ended, long before its `stop.time`, as all that
+    comes to an end by itself was over.
+    """
+    if parts(metric)[0] not in RATES or results.plan.measure.mode not in ("transfer", "receiver"):
+        return ""
+    stops = {c.name: c.scenario.get("stop") for c in cells}
+    plain = {n: s["time"] for n, s in stops.items() if isinstance(s, dict) and set(s) == {"time"}}
+    limits = {name: seconds(at) for name, at in plain.items()}
+    rows = carriers(rows_of(results, cells), metric)
+    ends = rows["cell"].map(limits).astype(float)
+    own = rows["finished"].eq(False) & (rows["bytes"] > 0)
+    own &= rows["fault"].isna() if "fault" in rows else True
+    found = rows[own & (rows["sim_seconds"] < PART * ends)]
+    if found.empty:
+        return ""
+    return (
+        f"{len(found)} of {len(rows)} flows had more to send when their run ended, at "
+        f"{faults.spread(found['sim_seconds'])} of the {faults.spread(ends[found.index])} that "
+        "`stop.time` says, as every flow that has an end was over: their numbers are of so much "
+        "time, by cell ("
+        f"{by_cell(found, cells)}). A flow with `time` that lasts as long keeps runs going."
+    )
 
 
 def _unconnected(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -348,6 +377,7 @@ SAID = (
     _sum,
     idle,
     _absent,
+    _ended_early,
     _unconnected,
     failing,
     brief,
