@@ -132,16 +132,18 @@ def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Where flows were not there at the same time."""
     by = together(results, cells, metric)
     apart, hardly = by["shared"] <= 0, by["shared"] < by["longest"] / 2
+    inside = " in the window" if results.plan.measure.mode == "window" else ""
     told = []
     if apart.any():
         told.append(
-            f"In {int(apart.sum())} of {len(by)} runs there was no time at which all flows were "
-            "there: their goodputs are of different times, and no shares of one capacity."
+            f"In {int(apart.sum())} of {len(by)} runs there was no time{inside} at which all flows "
+            "were there: their goodputs are of different times, and no shares of one capacity."
         )
     if part := int((hardly & ~apart).sum()):
         told.append(
-            f"In {part} of {len(by)} runs all flows were there together for less than half of the "
-            "time of the longest: for the most part their goodputs are no shares of one capacity."
+            f"In {part} of {len(by)} runs all flows were there together{inside} for less than half "
+            "of the time of the longest: for the most part their goodputs are no shares of one "
+            "capacity."
         )
     if strangers(results, cells, metric):
         told.append("There is neither colour nor bold where that is so in most runs of a cell.")

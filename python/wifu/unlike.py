@@ -55,12 +55,19 @@ INSTANT = 1e-6
 
 
 def together(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
-    """For how long all flows of each run were there together, and how long the longest was."""
-    measured = results.plan.measure.mode in ("transfer", "receiver")
+    """For how long all flows of each run were there together, and how long the longest was: in a
+    window inside it, of the runs of which all flows have a value.
+    """
+    measure = results.plan.measure
     rows = carriers(rows_of(results, cells), metric)
-    rows = rows if measured and parts(metric)[0] in SHARES else rows[:0]
+    wanted = measure.mode in ("transfer", "receiver", "window") and parts(metric)[0] in SHARES
+    rows = rows if wanted else rows[:0]
     end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
     spans = rows.assign(end=end.fillna(rows["sim_seconds"]), start=rows["start_s"].fillna(0.0))
+    if measure.mode == "window":
+        known = rows["goodput_bps"].notna().groupby([rows["cell"], rows["run"]]).transform("all")
+        inside = {name: spans[name].clip(measure.start, measure.end) for name in ("start", "end")}
+        spans = spans.assign(**inside)[known]
     spans = spans.assign(lasted=spans["end"] - spans["start"])
     by = spans.groupby(["cell", "run"]).agg(
         count=("flow", "size"),
