@@ -1,12 +1,13 @@
 """Numbers of which readers concluded what they do not say: each is told, or has no colour."""
 
 from pathlib import Path
+from typing import Any
 
 from fake import pairs
 from test_cautions import PLAN, made, said
 
 import wifu
-from wifu import unlike
+from wifu import report, unlike
 
 
 def why(results: wifu.Results, metric: str) -> list[str]:
@@ -22,7 +23,7 @@ def test_in_a_window_too_flows_that_hardly_met_shared_nothing(tmp_path: Path) ->
         return {f"flow.{n}.delivered": pairs([1.0, 5.9], [1e5, 2e5 + run]) for n in (1, 2)}
 
     def found(folder: str, start: float) -> wifu.Results:
-        two = [{"finished": False}, {"start_s": start, "last_byte_s": 6.1}]
+        two: list[dict[str, Any]] = [{"finished": False}, {"start_s": start, "last_byte_s": 6.1}]
         return made(tmp_path / folder, {"tcp-reno": two, "tcp-newreno": two}, text, series)
 
     late, soon = found("late", 5.8), found("soon", 3.0)
@@ -32,3 +33,44 @@ def test_in_a_window_too_flows_that_hardly_met_shared_nothing(tmp_path: Path) ->
         assert why(late, metric) == ["flows were hardly there together"], metric
         assert "together" not in said(soon, metric) and why(soon, metric) == [], metric
     assert why(late, "aggregate") == [] == why(late, "goodput")
+
+
+def test_the_last_round_trip_time_is_of_how_a_flow_ended(tmp_path: Path) -> None:
+    """One that was cut off was in the middle of its queue, one that finished had emptied it."""
+    text = PLAN.replace('"aggregate", "jain"', '"srtt", "rtt_p50"')
+
+    def flow(srtt: float, finished: bool) -> dict[str, Any]:
+        samples = {"p50_s": 0.1 + srtt, "p95_s": 0.2, "p99_s": 0.2, "samples": 500}
+        told = {"srtt_s": srtt, "rtt": samples, "data_segments": 500}
+        return {"last_byte_s": 9.0, "finished": finished, **told}
+
+    flows = {"tcp-reno": [flow(0.03, False)] * 2, "tcp-newreno": [flow(0.01, True)] * 2}
+    found = made(tmp_path / "cut", flows, text)
+    words = "flow 1 finished in 100% of the runs of tcp-newreno and 0% of those of tcp-reno"
+    assert words in said(found, "srtt") and "`rtt_p50` is of all samples" in said(found, "srtt")
+    reason = "values at the end, of flows that finished and others cut off"
+    assert why(found, "srtt") == [reason] == why(found, "srtt@1")
+    assert report.best_of(found, "srtt") == set() and why(found, "rtt_p50") == []
+    for finished in (True, False):
+        flows = {"tcp-reno": [flow(0.03, finished)] * 2, "tcp-newreno": [flow(0.01, finished)] * 2}
+        alike = made(tmp_path / f"{finished}", flows, text)
+        assert "finished in" not in said(alike, "srtt") and why(alike, "srtt") == []
+
+
+def test_fewer_recoveries_are_no_better_beside_more_timeouts(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"fast_retransmits", "timeouts"')
+
+    def flow(fast: int, timeouts: int) -> dict[str, Any]:
+        return {"last_byte_s": 9.0, "fast_retransmits": fast, "timeouts": timeouts}
+
+    flows = {"tcp-reno": [flow(6, 2)] * 2, "tcp-newreno": [flow(0, 30)] * 2}
+    found = made(tmp_path / "a", flows, text)
+    told = said(found, "fast_retransmits")
+    assert "from 6.25 (tcp-reno) to 62.2 (tcp-newreno) timeouts per run" in told
+    reason = "recoveries beside timeouts that are more than 10 % apart"
+    assert why(found, "fast_retransmits") == [reason] == why(found, "fast_retransmits@2")
+    assert report.best_of(found, "fast_retransmits") == set() and why(found, "timeouts") == []
+    flows = {"tcp-reno": [flow(6, 30)] * 2, "tcp-newreno": [flow(2, 30)] * 2}
+    alike = made(tmp_path / "b", flows, text)
+    assert "timeouts per run" not in said(alike, "fast_retransmits")
+    assert why(alike, "fast_retransmits") == []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, segments, stats
+from wifu import faults, misread, segments, stats
 from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
@@ -402,6 +402,8 @@ SAID = (
     smallest,
     tried,
     uncounted,
+    misread.ended,
+    misread.recovered,
     _both_ways,
     _inside,
 )

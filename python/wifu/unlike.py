@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, segments, tries, window
+from wifu import faults, misread, segments, tries, window
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
@@ -490,6 +490,8 @@ REASONS = (
     Reason("frames are tried up to other limits, or after an RTS", _tried),
     Reason("segments are counted, which carry more than 10 % more in some", segments.unlike),
     Reason("the quickest were over before the window began", window.dropped),
+    Reason("values at the end, of flows that finished and others cut off", misread.otherwise_ended),
+    Reason("recoveries beside timeouts that are more than 10 % apart", misread.timed_out),
 )
 """All that takes colour and bold from a comparison of cells whose values are known."""
 

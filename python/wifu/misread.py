@@ -1,0 +1,102 @@
+"""Numbers of which one cell says something else than another, though both are called alike: what a
+flow had at its end, and events that stand beside others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from wifu.cells import Cell
+from wifu.metrics import column, parts
+from wifu.rows import Results, carriers, rows_of
+
+APART = 0.05
+"""In so much more of one cell's runs a flow finished, and values at the end are not compared."""
+
+EVEN = 1.1
+"""Up to so many times as many timeouts, and recoveries beside them are compared."""
+
+
+def _ends(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """In which share of a cell's runs each flow that has a value at the end finished: a row for
+    each flow, a column for each cell.
+    """
+    if parts(metric)[0] != "srtt" or "flow" not in results.flows:
+        return pd.DataFrame()
+    rows = carriers(rows_of(results, cells), metric)
+    if (name := column("srtt")) not in rows or "finished" not in rows:
+        return pd.DataFrame()
+    rows = rows[rows[name].notna() & rows["finished"].notna()]
+    return rows["finished"].eq(True).groupby([rows["flow"], rows["cell"]]).mean().unstack("cell")
+
+
+def otherwise_ended(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether a flow finished in some cells and was cut off in others, of its value at the end."""
+    shares = _ends(results, cells, metric)
+    return bool(shares.size and ((shares.max(axis=1) - shares.min(axis=1)) > APART).any())
+
+
+def ended(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Values at the end of flows that finished, and of others in the middle of what they did."""
+    shares = _ends(results, cells, metric)
+    told = ""
+    for row in _groups(results, cells):
+        own = shares[[c.name for c in row if c.name in shares]]
+        if own.shape[1] < 2:
+            continue
+        apart = own.max(axis=1) - own.min(axis=1)
+        if not told and apart.max() > APART:
+            found = own.loc[apart.idxmax()]
+            told = (
+                f"flow {apart.idxmax()} finished in {found.max():.0%} of the runs of "
+                f"{found.idxmax()} and {found.min():.0%} of those of {found.idxmin()}"
+            )
+    if not told:
+        return ""
+    return (
+        f"The smoothed round-trip time is the last one that a flow had, and {told}: of a flow that "
+        "was cut off it is under way, of one that finished after its last segments, and these are "
+        "not of the same queues. There is neither colour nor bold; `rtt_p50` is of all samples."
+    )
+
+
+def _timeouts(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """How many timeouts a run of each cell has on the mean, of a metric of recoveries without."""
+    if parts(metric)[0] != "fast_retransmits" or "flow" not in results.flows:
+        return pd.Series(dtype=float)
+    rows = carriers(rows_of(results, cells), metric)
+    if "timeouts" not in rows:
+        return pd.Series(dtype=float)
+    rows = rows[rows["timeouts"].notna()]
+    by = rows.groupby("cell")
+    return by["timeouts"].sum().astype(float) / by["run"].nunique()
+
+
+def timed_out(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether cells whose recoveries are compared had timeouts in their place."""
+    means = _timeouts(results, cells, metric)
+    return bool(len(means) > 1 and means.max() > EVEN * means.min())
+
+
+def recovered(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Recoveries of which one cell has fewer, as it waits for timeouts instead."""
+    apart = [row for row in _groups(results, cells) if timed_out(results, row, metric)]
+    if not apart:
+        return ""
+    every = [_timeouts(results, row, metric) for row in apart]
+    means = max(every, key=lambda own: float(own.max() - own.min()))
+    return (
+        f"Recoveries are counted that need no timeout, and compared cells have from "
+        f"{means.min():.3g} ({means.idxmin()}) to {means.max():.3g} ({means.idxmax()}) timeouts "
+        "per run: who waits for a timer has fewer recoveries, and is no better for it. There is "
+        f"neither colour nor bold where timeouts are more than {EVEN - 1:.0%} apart."
+    )
+
+
+def _groups(results: Results, cells: Sequence[Cell]) -> list[list[Cell]]:
+    """These cells, as they are compared with each other."""
+    names = {c.name for c in cells}
+    rows = ([c for c in row if c.name in names] for row in results.plan.groups())
+    return [row for row in rows if len(row) > 1]
