@@ -8,6 +8,7 @@ from test_cautions import PLAN, made, said
 
 import wifu
 from wifu import report, unlike
+from wifu.metrics import metric_of
 
 
 def why(results: wifu.Results, metric: str) -> list[str]:
@@ -74,3 +75,41 @@ def test_fewer_recoveries_are_no_better_beside_more_timeouts(tmp_path: Path) -> 
     alike = made(tmp_path / "b", flows, text)
     assert "timeouts per run" not in said(alike, "fast_retransmits")
     assert why(alike, "fast_retransmits") == []
+
+
+def test_goodput_that_still_rises_in_all_runs_is_no_steady_state(tmp_path: Path) -> None:
+    text = PLAN.replace(
+        'metrics = ["aggregate", "jain"', 'measure = "steady"\nmetrics = ["goodput"'
+    )
+    text = text.replace("[scenario]", "[scenario]\nstop.packets = 1100\nstop.batch = 100")
+
+    def steady(folder: str, *octets: int) -> wifu.Results:
+        flow = {"last_byte_s": 60.0, "finished": False, "batches": list(octets)}
+        flows = {"tcp-reno": [flow] * 2, "tcp-newreno": [flow] * 2}
+        ends = [1.0 * k for k in range(1, 12)]
+        return made(tmp_path / folder, flows, text, batches_end_s=ends, end="packets")
+
+    rising = steady("rising", *(100_000 + 10_000 * k for k in range(11)))
+    words = "This is no steady state"
+    for metric in ("goodput", "aggregate", "goodput@1"):
+        assert words in said(rising, metric), metric
+    assert "tcp-reno +58%, tcp-newreno +58%" in said(rising, "goodput")
+    up_and_down = steady("steady", *(100_000 + 30_000 * (k % 2) for k in range(11)))
+    assert words not in said(up_and_down, "goodput") and words not in said(rising, "jain")
+
+
+def test_that_utility_takes_starved_flows_for_others_is_said(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"utility", "jain"')
+
+    def rates(folder: str, octets: int) -> wifu.Results:
+        flows = [{"last_byte_s": 50.0, "bytes": octets}] * 2
+        return made(tmp_path / folder, {"tcp-reno": flows, "tcp-newreno": flows}, text)
+
+    few = rates("few", -500)  # and 1000 more by each run: 80 to 1200 b/s
+    told = said(few, "utility")
+    assert "24 of 32 flows starved (by cell: tcp-reno 12, tcp-newreno 12): below 1 kb/s a" in told
+    assert "counts as 8 b/s, whatever it had, so that the log utility has a step of 2.1" in told
+    assert "20 of 32 flows had 500 to 2000 b/s: on which side they are decides" in told
+    assert said(rates("many", 500_000), "utility") == "" == said(few, "starved")
+    assert metric_of("utility").axis() == "log utility (starved flows as 8 b/s)"
+    assert "a starved flow, below 1 kb/s, counts as 8 b/s" in metric_of("utility").words()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, segments, stats
+from wifu import faults, misread, ramp, segments, starving, stats
 from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
@@ -403,6 +403,8 @@ SAID = (
     tried,
     uncounted,
     misread.ended,
+    ramp.ramp,
+    starving.floored,
     misread.recovered,
     _both_ways,
     _inside,

@@ -311,6 +311,10 @@ OF_SYN = (
     "Of whatever segment, mostly the SYN, which is short on the air: a full segment and its "
     "acknowledgement take longer without any queue."
 )
+OF_UTILITY = (
+    "The sum of log10 of the flows' goodputs in kb/s, in which a starved flow, below 1 kb/s, "
+    "counts as 8 b/s (-2.1) whatever it had."
+)
 """What is to be said of metrics wherever they are shown."""
 
 
@@ -331,7 +335,13 @@ RUN_METRICS: dict[str, Metric] = {
     "jain": Metric("Jain's index", "", 1.0, "more", lambda o, x: jain(x), most=1.0),
     "unfairness": Metric("unfairness (sd / mean)", "", 1.0, "less", lambda o, x: unfairness(x)),
     "utility": Metric(
-        "log utility", "", 1.0, "more", lambda o, x: log_utility(x), least=float("-inf")
+        "log utility (starved flows as 8 b/s)",
+        "",
+        1.0,
+        "more",
+        lambda o, x: log_utility(x),
+        least=float("-inf"),
+        about=OF_UTILITY,
     ),
     "starved": Metric(
         "flows starved (below 1 kb/s)", "%", 0.01, "less", lambda o, x: starved_share(x), most=1.0
