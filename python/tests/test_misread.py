@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from fake import pairs
+import pytest
+from fake import FakeResult, pairs
 from test_cautions import PLAN, made, said
 
 import wifu
-from wifu import report, unlike
-from wifu.metrics import metric_of
+from wifu import lastsent, report, unlike
+from wifu import plan as plans
+from wifu.metrics import Measure, flow_goodput, metric_of
 
 
 def why(results: wifu.Results, metric: str) -> list[str]:
@@ -113,3 +115,56 @@ def test_that_utility_takes_starved_flows_for_others_is_said(tmp_path: Path) -> 
     assert said(rates("many", 500_000), "utility") == "" == said(few, "starved")
     assert metric_of("utility").axis() == "log utility (starved flows as 8 b/s)"
     assert "a starved flow, below 1 kb/s, counts as 8 b/s" in metric_of("utility").words()
+
+
+def datagrams(end: float, **more: Any) -> dict[str, Any]:
+    """A flow that sent 100 datagrams of 1000 bytes, the last after 0.99 s, and lost one."""
+    sent = {"sent_bytes": 100_000, "bytes": 98_000, "datagram": 1000, "finished": False}
+    told = {"protocol": "udp", "last_byte_s": 0.5, "until_s": end, **sent, **more}
+    return {"id": 1, "app": "file", "start_s": 0.0, "first_byte_s": 0.1, **told}
+
+
+@pytest.mark.parametrize(
+    ("spec", "until"),
+    [
+        ({"bytes": "100k", "rate": "800k"}, 0.99),
+        ({"time": "2s", "rate": "800k"}, 2.0),
+        ({"stop_at": "3s"}, 3.0),
+        ({"bytes": "101k", "rate": "800k"}, 60.0),
+        ({"bytes": "100k"}, 60.0),
+        ({"rate": "800k"}, 60.0),
+    ],
+)
+def test_a_lost_datagram_does_not_make_a_flow_last(spec: dict[str, Any], until: float) -> None:
+    """Its sender was over long before its run."""
+    told = lastsent.known({"sim_seconds": 60.0, "flows": [datagrams(60.0)]}, {"flow": [spec]})
+    (flow,) = told["flows"]
+    assert flow["until_s"] == pytest.approx(until)
+    assert flow_goodput(told, flow, Measure()) == pytest.approx(98_000 * 8 / until)
+    flow["window_bytes"] = 98_000
+    rate = flow_goodput(told, flow, Measure("window", start=0.0, end=60.0))
+    assert rate == pytest.approx(98_000 * 8 / until)
+
+
+def test_files_of_datagrams_say_of_which_runs_they_are(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"goodput", "delay"').replace("copies = 2\n", "")
+    text = text.replace('protocol = "{protocol}"', 'protocol = "udp"\nsize = "{size}"')
+    text = text.replace('protocol = ["tcp-reno", "tcp-newreno"]', "size = [1028, 1500]")
+    text = text.replace('baseline = "tcp-reno"', "pair = 'size'")
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        whole = scenario["run"] < 4
+        flow = datagrams(60.0, finished=whole, bytes=10**6 - 1000 * scenario["run"])
+        flow |= {"sent_bytes": 10**6, "last_byte_s": 9.0 + 0.01 * scenario["run"]}
+        outcome = {"sim_seconds": 60.0, "trace_hash": str(scenario), "flows": [flow]}
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(text), tmp_path / "a", runner=runner)
+    known = "the time is known where none was lost: 6 of 16 (by cell: 1028 3, 1500 3)"
+    assert known in said(found, "delay")
+    assert "10 flows of datagrams had sent all of their bytes" in said(found, "goodput")
+    assert why(found, "goodput") == ["until when datagrams were sent is not known"]
+    rated = plans.parse(text.replace('app = "file"', 'app = "file"\nrate = "1M"'))
+    told = wifu.campaign(rated, tmp_path / "b", runner=runner)
+    assert said(told, "goodput") == "" and why(told, "goodput") == []
+    assert told.sample("goodput").max() < 1.1e6 and told.sample("goodput").min() > 0.8e6

@@ -14,7 +14,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from wifu import alike, cautions, cutoff, frames, metrics, paired, rings, stats, taken, toml, unlike
+from wifu import (
+    alike,
+    cautions,
+    cutoff,
+    frames,
+    lastsent,
+    metrics,
+    paired,
+    rings,
+    stats,
+    taken,
+    toml,
+    unlike,
+)
 from wifu.campaign import Campaign, Progress
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, nearest
@@ -38,7 +51,7 @@ HOLM = "Holm, over the cells of each table"
 
 
 NEWEST = metrics.column("sum_rates")
-NEWEST_OF_FLOWS = "rest_s"
+NEWEST_OF_FLOWS = "until_s"
 """Columns that tables of older labs lack, as they may `cutoff.COUNT`."""
 
 
@@ -48,7 +61,7 @@ class Run:
     def __init__(self, scenario: Mapping[str, Any], result: RunResult) -> None:
         self.scenario = dict(scenario)
         self._result = result
-        self.outcome: dict[str, Any] = json.loads(result.json())
+        self.outcome = lastsent.known(json.loads(result.json()), self.scenario)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per flow."""

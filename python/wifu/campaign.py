@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wifu import provenance, stats, toml
+from wifu import lastsent, provenance, stats, toml
 from wifu.causes import cause
 from wifu.cells import Cell
 from wifu.emulated import insist
@@ -114,7 +114,7 @@ def execute(
     status, error, repeated = "ok", None, list(rejected)
     try:
         result = insist(runner, scenario, repeated, f"{cell} run {run}")
-        outcome = json.loads(result.json())
+        outcome = lastsent.known(json.loads(result.json()), scenario)
         if measure.mode == "window":
             for flow in outcome["flows"]:
                 name = f"flow.{flow['id']}.delivered"

@@ -403,6 +403,8 @@ SAID = (
     tried,
     uncounted,
     misread.ended,
+    misread.unsent,
+    misread.survivors,
     ramp.ramp,
     starving.floored,
     misread.recovered,

@@ -114,8 +114,7 @@ def window_part(outcome: Outcome, flow: Mapping[str, Any], measure: Measure) -> 
     file that is complete early is not slower for it. Nan if the run ended too early to tell.
     """
     begin = max(measure.start, float(flow.get("start_s") or 0.0))
-    over = flow.get("last_byte_s") if flow.get("finished") else None
-    if over is not None:
+    if (over := _over(outcome, flow)) is not None:
         return begin, min(measure.end, float(over))
     if flow.get("fault") and flow.get("app") != "http":
         return begin, measure.end  # nothing comes of it any more
@@ -161,8 +160,21 @@ def carried(outcome: Outcome, flows: Sequence[Mapping[str, Any]], measure: Measu
 
 def _end(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
     """Until when a flow's bytes count: its last one, or the end of a run that cut it off."""
-    end: float | None = flow.get("last_byte_s" if flow.get("finished") else "")
+    end = _over(outcome, flow)
     return outcome.get("sim_seconds") if end is None else end
+
+
+def _over(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
+    """When a flow was over, none if it was not: with its last byte if it finished; of datagrams, of
+    which lost ones never come, when the last was sent or arrived.
+    """
+    if flow.get("finished"):
+        last: float | None = flow.get("last_byte_s")
+        return last
+    until, end = flow.get("until_s"), outcome.get("sim_seconds")
+    if flow.get("protocol") != "udp" or until is None or end is None:
+        return None
+    return float(until) if until < end else None
 
 
 def carriers(flows: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -543,7 +555,7 @@ def flow_row(
 
 
 _COPIED = (
-    "start_s", "connected_s", "first_byte_s", "last_byte_s", "finished", "segments",
+    "start_s", "connected_s", "first_byte_s", "last_byte_s", "until_s", "finished", "segments",
     "data_segments", "feedback_segments", "sent_bytes", "retransmissions", "timeouts", "timeout_s",
     "fast_retransmits", "srtt_s", "min_rtt_s", "jitter_s", "fault",
     "fault_s",

@@ -4,13 +4,17 @@ flow had at its end, and events that stand beside others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from wifu import lastsent
 from wifu.cells import Cell
+from wifu.cutoff import OF_FINISHED
 from wifu.metrics import column, parts
-from wifu.rows import Results, carriers, rows_of
+from wifu.rows import RATES, Results, by_cell, carriers, ends, rows_of
 
 APART = 0.05
 """In so much more of one cell's runs a flow finished, and values at the end are not compared."""
@@ -92,6 +96,64 @@ def recovered(results: Results, cells: Sequence[Cell], metric: str) -> str:
         f"{means.min():.3g} ({means.idxmin()}) to {means.max():.3g} ({means.idxmax()}) timeouts "
         "per run: who waits for a timer has fewer recoveries, and is no better for it. There is "
         f"neither colour nor bold where timeouts are more than {EVEN - 1:.0%} apart."
+    )
+
+
+def _unfinished(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """Flows of datagrams that a metric is of, were to send so many bytes and sent them, of which
+    some were lost.
+    """
+    rows = carriers(rows_of(results, cells), metric)
+    if not all(name in rows for name in ("finished", "sent_bytes")):
+        return rows[:0]
+    rows = rows[rows["flow_protocol"].eq("udp") & rows["finished"].eq(False)]
+    specs = {(c.name, n): flow for c in cells for n, flow in _flows(c)}
+    keys = zip(rows["cell"], rows["flow"], rows["sent_bytes"], strict=True)
+    done = [
+        lastsent.complete({"sent_bytes": None if sent != sent else sent}, specs.get((cell, n), {}))
+        for cell, n, sent in keys
+    ]
+    return rows[np.asarray(done, dtype=bool)]
+
+
+def _flows(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
+    listed = cell.scenario.get("flow")
+    every = enumerate(listed if isinstance(listed, list) else [], 1)
+    return [(n, flow) for n, flow in every if isinstance(flow, dict)]
+
+
+def unsent(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Goodput of datagrams by the whole time of a run, as nobody says when the last was sent."""
+    if parts(metric)[0] not in RATES or results.plan.measure.mode not in ("transfer", "receiver"):
+        return ""
+    rows = _unfinished(results, cells, metric)
+    without = {(c.name, n) for c in cells for n, flow in _flows(c) if "rate" not in flow}
+    keys = zip(rows["cell"], rows["flow"], strict=True)
+    found = rows[np.asarray([key in without for key in keys], dtype=bool)]
+    found = found[ends(found) >= found["sim_seconds"]]
+    if found.empty:
+        return ""
+    return (
+        f"{len(found)} flows of datagrams had sent all of their bytes and lost some of them (by "
+        f"cell: {by_cell(found, cells)}). When the last one was sent is not known without a "
+        "`rate`: their goodput is by the time to the end of their run, and there is neither colour "
+        "nor bold."
+    )
+
+
+def survivors(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Download times of datagrams, of the runs in which none of them was lost."""
+    if parts(metric)[0] not in OF_FINISHED:
+        return ""
+    lost = _unfinished(results, cells, metric)
+    if lost.empty:
+        return ""
+    whole = carriers(rows_of(results, cells), metric)
+    whole = whole[whole["flow_protocol"].eq("udp") & whole["finished"].eq(True)]
+    named = by_cell(whole, cells) or "none"
+    return (
+        f"Of files of datagrams the time is known where none was lost: {len(whole)} of "
+        f"{len(whole) + len(lost)} (by cell: {named}), which need not have been like the others."
     )
 
 

@@ -76,3 +76,14 @@ def carriers(rows: pd.DataFrame, metric: str = "") -> pd.DataFrame:
     datagrams = rows["flow_protocol"].eq("udp")
     mixed = (~datagrams).groupby([rows["cell"], rows["run"]]).transform("any")
     return rows[~(datagrams & mixed)]
+
+
+def ends(rows: pd.DataFrame) -> pd.Series[float]:
+    """Until when these flows were there: to their last byte if they finished, of datagrams until
+    the last was sent or arrived, else to the end of their run.
+    """
+    end = rows["last_byte_s"].where(rows["finished"].eq(True))
+    if "until_s" in rows:
+        over = rows["flow_protocol"].eq("udp") & (rows["until_s"] < rows["sim_seconds"])
+        end = end.fillna(rows["until_s"].astype(float).where(over))
+    return end.astype(float).fillna(rows["sim_seconds"])

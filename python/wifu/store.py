@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import cutoff
+from wifu import cutoff, lastsent
 from wifu import plan as plans
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
@@ -227,7 +227,7 @@ class Store:
             if record.outcome is None:
                 flows.append(head)
                 continue
-            outcome = record.outcome
+            outcome = lastsent.known(record.outcome, cell.scenario)
             row = run_row(outcome, plan.measure, more=plan.metrics)
             runs[-1] |= {
                 "sim_seconds": outcome.get("sim_seconds"),

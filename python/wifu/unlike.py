@@ -17,7 +17,7 @@ from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
 from wifu.probes import SELECTED, few, selected
-from wifu.rows import RATES, SHARES, Results, carriers, compared, rows_of
+from wifu.rows import RATES, SHARES, Results, carriers, compared, ends, rows_of
 from wifu.stamps import first
 
 COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "per run")
@@ -62,8 +62,7 @@ def together(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFra
     rows = carriers(rows_of(results, cells), metric)
     wanted = measure.mode in ("transfer", "receiver", "window") and parts(metric)[0] in SHARES
     rows = rows if wanted else rows[:0]
-    end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
-    spans = rows.assign(end=end.fillna(rows["sim_seconds"]), start=rows["start_s"].fillna(0.0))
+    spans = rows.assign(end=ends(rows), start=rows["start_s"].fillna(0.0))
     if measure.mode == "window":
         known = rows["goodput_bps"].notna().groupby([rows["cell"], rows["run"]]).transform("all")
         inside = {name: spans[name].clip(measure.start, measure.end) for name in ("start", "end")}
@@ -97,8 +96,7 @@ def unoccupied(results: Results, cells: Sequence[Cell], metric: str) -> pd.Serie
         rows = carriers(rows_of(results, cells), metric)
         begin = rows["start_s"].fillna(0.0)
         begin = rows["first_byte_s"].fillna(begin) if mode == "receiver" else begin
-        end = rows["last_byte_s"].where(rows["finished"].eq(True), rows["sim_seconds"])
-        spans = rows.assign(begin=begin, end=end.fillna(rows["sim_seconds"]))
+        spans = rows.assign(begin=begin, end=ends(rows))
         for (cell, run), own in spans[spans["end"] > spans["begin"]].groupby(["cell", "run"]):
             own = own.sort_values("begin")
             before = own["end"].cummax().shift().fillna(own["begin"])
@@ -491,6 +489,7 @@ REASONS = (
     Reason("segments are counted, which carry more than 10 % more in some", segments.unlike),
     Reason("the quickest were over before the window began", window.dropped),
     Reason("values at the end, of flows that finished and others cut off", misread.otherwise_ended),
+    Reason("until when datagrams were sent is not known", misread.unsent),
     Reason("recoveries beside timeouts that are more than 10 % apart", misread.timed_out),
 )
 """All that takes colour and bold from a comparison of cells whose values are known."""
