@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 from fake import FakeResult, pairs
-from test_cautions import PLAN, made, said
+from test_cautions import PLAN, both, made, said
 
 import wifu
-from wifu import lastsent, report, unlike
+from wifu import compared, lastsent, report, stats, unlike
 from wifu import plan as plans
+from wifu.campaign import Summary
+from wifu.errors import ReplicateError
 from wifu.metrics import Measure, flow_goodput, metric_of
+from wifu.screen import screen, tell
 
 
 def why(results: wifu.Results, metric: str) -> list[str]:
@@ -168,3 +171,31 @@ def test_files_of_datagrams_say_of_which_runs_they_are(tmp_path: Path) -> None:
     told = wifu.campaign(rated, tmp_path / "b", runner=runner)
     assert said(told, "goodput") == "" and why(told, "goodput") == []
     assert told.sample("goodput").max() < 1.1e6 and told.sample("goodput").min() > 0.8e6
+
+
+def test_replicates_a_millionth_apart_are_one_sample(tmp_path: Path) -> None:
+    """What is random moved them by microseconds: of eight any difference would be certain."""
+    assert not stats.mean_interval([1.0, 1.0 + 5e-7, 1.0]).known
+    assert stats.mean_interval([1.0, 1.0 + 5e-6, 1.0]).known
+    flows = both(8.0)
+    for own in flows["tcp-reno"]:
+        own["bytes"] = 10**10  # of which a run has 1000 more than the one before
+    with pytest.raises(ReplicateError, match=r"identical results \(within 1e-06 of each other\)"):
+        made(tmp_path, flows)
+
+
+def test_screen_and_json_say_why_there_is_no_colour(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"goodput", "srtt"')
+    near = {"last_byte_s": 9.0, "srtt_s": 0.01}
+    two = {"tcp-reno": [near] * 2, "tcp-newreno": [{**near, "last_byte_s": 8.0}] * 2}
+    found = made(tmp_path / "clear", two, text)
+    tables = found.comparison()["tables"]
+    assert [row["why"] for row in tables["goodput"]] == [None]
+    assert [row["why"] for row in tables["srtt"]] == [compared.IDENTICAL]
+    few = made(tmp_path / "few", two, text.replace("runs = 8", "runs = 3"))
+    assert [row["why"] for row in few.comparison()["tables"]["goodput"]] == [compared.UNSURE]
+    for results, why_not in ((found, ""), (few, f"p 0.25; no better or worse: {compared.UNSURE}")):
+        with screen.capture() as told:
+            tell(results.folder, Summary("complete", 16))
+        words = " ".join(told.get().split())
+        assert why_not in words and ("no better" in words) == bool(why_not)

@@ -475,7 +475,7 @@ class Results:
             "profiles": [*taken.halves(self.plan), *taken.notes(self.plan)],
             "queues": rings.warnings(self.plan),
             "notes": {k: said for k, frame in tables.items() if (said := self._said(k, frame))},
-            "tables": {k: _rows(frame) for k, frame in tables.items() if not frame.empty},
+            "tables": {k: _rows(frame, k) for k, frame in tables.items() if not frame.empty},
         }
 
     def _said(self, name: str, frame: pd.DataFrame) -> list[str]:
@@ -581,10 +581,14 @@ def _why(outcome: Mapping[str, Any]) -> dict[str, Any]:
     return dict(outcome["why"])
 
 
-def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON can say them: a number that is none is null."""
+def _rows(frame: pd.DataFrame, name: str) -> list[dict[str, Any]]:
+    """Rows as JSON can say them: a number that is none is null. `why` says why one has no colour,
+    and is null where it has.
+    """
+    told = import_module("wifu.compared").told
     plain = json.loads(frame.to_json(orient="records", double_precision=15))
-    return list(plain)
+    whys = [told(row, name).why or None for row in frame.to_dict("records")]
+    return [{**row, "why": why} for row, why in zip(plain, whys, strict=True)]
 
 
 def load(folder: str | Path, on: str | None = None) -> Results:

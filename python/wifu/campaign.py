@@ -213,8 +213,8 @@ def _same(values: Sequence[float], unknown: bool = False) -> bool:
     known = [v for v in values if v == v]
     if not known:
         return unknown
-    # Differences in the last digits are rounding. Zeros are cells where nothing arrives.
-    return max(known) > 0 and max(known) - min(known) <= 1e-9 * max(known)
+    # Zeros are cells where nothing arrives.
+    return max(known) > 0 and max(known) - min(known) <= stats.SAME * max(known)
 
 
 class Campaign:
@@ -466,10 +466,11 @@ class Campaign:
             # A wire that is full carries the same in all, however its flows share it.
             same_value = _same(values) and _same(self._rates[name], unknown=True)
             if same_trace or same_value:
+                few = len(set(values)) > 1 and f" (within {stats.SAME:g} of each other)"
                 raise ReplicateError(
-                    f"cell {name}: {len(seen)} replicates gave identical results: they are one "
-                    "sample. Give the scenario something random (flow.jitter, a fading link), or "
-                    "say deterministic = true, which runs each cell once"
+                    f"cell {name}: {len(seen)} replicates gave identical results{few or ''}: they "
+                    "are one sample. Give the scenario something random (flow.jitter, a fading "
+                    "link), or say deterministic = true, which runs each cell once"
                 )
 
     def _check_exact(self) -> None:

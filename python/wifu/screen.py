@@ -233,7 +233,8 @@ def _relation(row: Mapping[str, Any], name: str) -> str:
         return "cannot be told: transfers were cut off" if row.get("cut") else "cannot be told"
     p = row["p_holm"]
     text += f", p {p:.2g}" if math.isfinite(p) else ""
-    return f"{text}; no better or worse: {row['why']}" if row.get("uneven") is True else text
+    why = compared.told(row, name).why
+    return f"{text}; no better or worse: {why}" if why else text
 
 
 def _summary_table(results: Results, several: bool = False) -> Table:

@@ -25,6 +25,10 @@ Statistic = Callable[..., Any]
 RESAMPLES = 4999
 SEED = 20120901
 """Resampling is seeded: the same results give the same intervals."""
+SAME = 1e-6
+"""Values that are no further apart, as a share of the greatest, are one: what is random shifted
+them by microseconds, and of such replicates every difference would be certain.
+"""
 AT_ONCE = 10_000_000
 """So many numbers are drawn at once."""
 
@@ -465,7 +469,7 @@ def _pairs(one: ArrayLike, two: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _constant(x: Floats) -> bool:
-    return bool(np.ptp(x) <= 1e-12 * max(1e-300, float(np.max(np.abs(x)))))
+    return bool(np.ptp(x) <= SAME * max(1e-300, float(np.max(np.abs(x)))))
 
 
 def _ratio(statistic: Statistic) -> Statistic:
