@@ -8,7 +8,7 @@ from fake import FakeResult, pairs
 from test_cautions import PLAN, both, made, said
 
 import wifu
-from wifu import compared, lastsent, report, stats, unlike
+from wifu import claims, compared, lastsent, published, report, stats, unlike
 from wifu import plan as plans
 from wifu.campaign import Summary
 from wifu.errors import ReplicateError
@@ -199,3 +199,30 @@ def test_screen_and_json_say_why_there_is_no_colour(tmp_path: Path) -> None:
             tell(results.folder, Summary("complete", 16))
         words = " ".join(told.get().split())
         assert why_not in words and ("no better" in words) == bool(why_not)
+
+
+def test_a_sample_of_those_that_finished_says_so(tmp_path: Path) -> None:
+    flows = [{"last_byte_s": 9.0}, {"last_byte_s": 9.0, "finished": False}]
+    found = made(tmp_path, {"tcp-reno": flows, "tcp-newreno": flows})
+    note = found.sample("delay").attrs["note"]
+    assert note.startswith("16 of 32 transfers were cut off or failed and are missing here")
+    own = found.sample("delay@2", {"protocol": "tcp-reno"})
+    assert own.attrs["note"].startswith("8 of 8 transfers were cut off")
+    assert all("note" not in found.sample(name).attrs for name in ("delay@1", "goodput"))
+
+
+def test_claims_judged_by_fewer_runs_or_another_seed_say_so(tmp_path: Path) -> None:
+    text = PLAN.replace("runs = 8", "runs = 2\nseed = 5")
+    flows = both(8.0)
+    found = made(tmp_path, flows, text)
+    folder = tmp_path / "plans" / "known"
+    folder.mkdir(parents=True)
+    (folder / "plan.toml").write_text(PLAN)
+    told = claims.made_otherwise(found, tmp_path / "plans")
+    assert told == "of 2 runs of each cell, where the plan has 8; of seed 5, where the plan has 1"
+    given = {"id": "X", "says": "it", "source": "s", "type": "INFO", "plan": "known"}
+    check = {"name": "it", "kind": "value", "metric": "goodput", "of": {"protocol": "tcp-reno"}}
+    claim = published._claim({**given, "check": [check]})
+    assert claims.judge(claim, found, otherwise=told).why == told
+    (folder / "plan.toml").write_text(text)
+    assert claims.made_otherwise(found, tmp_path / "plans") == ""

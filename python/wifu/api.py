@@ -21,6 +21,7 @@ from wifu import (
     frames,
     lastsent,
     metrics,
+    notebook,
     paired,
     rings,
     stats,
@@ -122,22 +123,7 @@ class Run:
         return f"<Run: {len(rates)} flows, {told} Mb/s, {self.outcome['sim_seconds']:.3g} s>"
 
     def _repr_html_(self) -> str:
-        frame = self.to_pandas()
-        columns = {
-            "flow": frame["flow"],
-            "from": frame["flow_from"],
-            "to": frame["flow_to"],
-            "hops": frame["flow_hops"],
-            "protocol": frame["flow_protocol"],
-            "goodput, Mb/s": (frame["goodput_bps"] / 1e6).map("{:.3f}".format),
-            "retransmitted": frame["retransmissions"],
-            "timeouts": [f"{n:.0f}" if n == n else "-" for n in frame["timeouts"].astype(float)],
-        }
-        told = (
-            f"<p>{self.outcome['sim_seconds']:.3f} simulated seconds, trace "
-            f"<code>{html.escape(str(self.outcome.get('trace_hash', '')))}</code></p>"
-        )
-        return told + str(pd.DataFrame(columns).to_html(index=False, border=0))
+        return notebook.run(self.to_pandas(), self.outcome)
 
 
 class Results:
@@ -243,7 +229,8 @@ class Results:
 
     def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
         """A metric of all runs of the cells `where`, in base units; index cell and run. Times are
-        those of finished transfers alone: `runs` has the others' with what they took so far.
+        those of finished transfers alone: `runs` has the others' with what they took so far, and
+        the `attrs["note"]` of the sample tells how many they are.
         """
         if (why := metrics.wrong(metric)) is not None:
             raise LabError(why)
@@ -264,6 +251,8 @@ class Results:
             record = self.store.load(str(cell), int(run))
             if record is not None and record.outcome is not None:
                 metrics.run_row(record.outcome, self.plan.measure, [metric])
+        if note := cutoff.missing(self, self.cells(where), metric):
+            column.attrs["note"] = note
         return column.sort_index()
 
     def _look_up(self, metric: str) -> None:
@@ -462,6 +451,7 @@ class Results:
         """
         chosen = self.plan.metrics[:COMPARED] if metrics is None else metrics
         tables = {name: self.compare(name) for name in chosen}
+        rows = import_module("wifu.compared").rows  # which stands on this module
         return {
             "schema": "wifu-lab/1.0",
             "name": self.plan.name,
@@ -475,7 +465,7 @@ class Results:
             "profiles": [*taken.halves(self.plan), *taken.notes(self.plan)],
             "queues": rings.warnings(self.plan),
             "notes": {k: said for k, frame in tables.items() if (said := self._said(k, frame))},
-            "tables": {k: _rows(frame, k) for k, frame in tables.items() if not frame.empty},
+            "tables": {k: rows(frame, k) for k, frame in tables.items() if not frame.empty},
         }
 
     def _said(self, name: str, frame: pd.DataFrame) -> list[str]:
@@ -579,16 +569,6 @@ def _why(outcome: Mapping[str, Any]) -> dict[str, Any]:
     if "why" not in outcome:
         raise LabError("nobody looked at frames: record.frames = true in the scenario")
     return dict(outcome["why"])
-
-
-def _rows(frame: pd.DataFrame, name: str) -> list[dict[str, Any]]:
-    """Rows as JSON can say them: a number that is none is null. `why` says why one has no colour,
-    and is null where it has.
-    """
-    told = import_module("wifu.compared").told
-    plain = json.loads(frame.to_json(orient="records", double_precision=15))
-    whys = [told(row, name).why or None for row in frame.to_dict("records")]
-    return [{**row, "why": why} for row, why in zip(plain, whys, strict=True)]
 
 
 def load(folder: str | Path, on: str | None = None) -> Results:

@@ -197,6 +197,27 @@ def unlike(results: Results, root: Path = EXPERIMENTS) -> str:
     return f"other than the plan's: {_strange(strange, there)}" if strange else ""
 
 
+def made_otherwise(results: Results, root: Path = EXPERIMENTS) -> str:
+    """That results are of fewer runs than their plan has, or of another seed, in words. Where there
+    is no plan below `root` its overrides tell it.
+    """
+    own = results.plan
+    try:
+        there = _plan_below(root, own)
+    except LabError:
+        there = None
+    if there is None:
+        keys = ("runs", "until", "seed", "quick")
+        found = [o for o in own.overrides if o.partition("=")[0].split(".")[-1].strip() in keys]
+        return f"made with {', '.join(found)}" if found else ""
+    told = []
+    if own.max_runs < there.max_runs:
+        told.append(f"of {own.max_runs} runs of each cell, where the plan has {there.max_runs}")
+    if own.seed != there.seed:
+        told.append(f"of seed {own.seed}, where the plan has {there.seed}")
+    return "; ".join(told)
+
+
 def _plan_below(root: Path, own: Plan) -> Plan | None:
     """The plan that results are called after, as a folder of plans has it."""
     made = (e for paper in papers().values() for e in paper.experiments if e.name == own.name)
@@ -225,10 +246,12 @@ def judge(
     warnings: tuple[str, ...] = (),
     others: Mapping[str, Results | None] | None = None,
     strange: str = "",
+    otherwise: str = "",
 ) -> Verdict:
     """A claim against results of its plan, and of `others` by name where a check asks for them;
     `warnings` are handed on, and runs that do not count are added. `strange`: in what the results
-    are not those of the plan, if they are not; they decide nothing then.
+    are not those of the plan, if they are not; they decide nothing then. `otherwise`: of how many
+    runs they are, or of which seed, if that is not the plan's.
     """
     if results is None:
         why = how_to_measure(claim.plan)
@@ -247,7 +270,7 @@ def judge(
     whys = [f"results {state}" for state in whys]
     if strange and overall in (PASS, FAIL, IDENTICAL):
         overall = OPEN
-    whys += [strange] if strange else []
+    whys += [told for told in (strange, otherwise) if told]
     if overall == IDENTICAL:
         whys.append("identical: what is compared does the same in every run, which is no PASS")
     elif same := sum(f.measured is not None and f.measured.identical for f in findings):
@@ -268,10 +291,15 @@ def judge_all(
         loaded[plan] = Results(folder) if folder else None
     warned = {p: code_warnings(found) if found else () for p, found in loaded.items()}
     strange = {p: unlike(found) if found else "" for p, found in loaded.items()}
+    otherwise = {p: made_otherwise(found) if found else "" for p, found in loaded.items()}
+
+    def of(claim: Claim, words: Mapping[str, str]) -> str:
+        return "; ".join(dict.fromkeys(words[p] for p in claim.plans if words[p]))
+
     return [
         judge(
             c, loaded[c.plan], tuple(w for p in c.plans for w in warned[p]), loaded,
-            "; ".join(dict.fromkeys(strange[p] for p in c.plans if strange[p])),
+            of(c, strange), of(c, otherwise),
         )
         for c in claims
     ]  # fmt: skip

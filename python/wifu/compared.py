@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,6 +85,15 @@ def told(row: Mapping[Any, Any], name: str) -> Told:
         return Told(value, low, high, difference, why=UNTESTED)
     clear = bool(row["p_holm"] < LEVEL and leaves)
     return Told(value, low, high, difference, clear, why="" if clear else UNSURE)
+
+
+def rows(frame: pd.DataFrame, name: str) -> list[dict[str, Any]]:
+    """Rows of a metric as JSON can say them: a number that is none is null. `why` says why one has
+    no colour, and is null where it has.
+    """
+    plain = json.loads(frame.to_json(orient="records", double_precision=15))
+    whys = [told(row, name).why or None for row in frame.to_dict("records")]
+    return [{**row, "why": why} for row, why in zip(plain, whys, strict=True)]
 
 
 def baseline(plan: Plan) -> Label | None:

@@ -302,6 +302,19 @@ def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def missing(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What is to be said beside the times of finished transfers alone; nothing if all finished."""
+    cut, of = count(results, cells, metric) if of_finished(metric) else (0, 0)
+    if not cut:
+        return ""
+    return (
+        f"{cut} of {of} {_called(results, cells, metric)} were cut off or failed and are missing "
+        "here: means of those that finished are the lower the fewer did. `Results.runs` has them "
+        f"with their time so far (`{column(metric)}`), and `Results.summary` the least that means "
+        "can be."
+    )
+
+
 def _of_rates(of: str, cut: int, gone: int) -> str:
     """What is to be said beside rates of transfers that were cut off, and of those that failed."""
     told = []
