@@ -19,10 +19,16 @@ from wifu.figures import legends, page, style
 from wifu.figures.compare import Made, by_of, chosen, counting, first, levels, looks, split
 from wifu.figures.words import Words
 from wifu.metrics import sliding
-from wifu.underload import load_span
+from wifu.probes import SELECTED
+from wifu.stamps import first as named
+from wifu.underload import load_span, lost, silent
+from wifu.unlike import loads
 
 LEAST = 5
 """Datagrams in a window of which a percentile is drawn."""
+
+MOST = 10
+"""Levels of which a caption tells what was lost."""
 
 
 class Probes(NamedTuple):
@@ -150,8 +156,16 @@ def _medians(probes: Probes, window: float) -> tuple[stats.Floats, stats.Floats]
     return at, np.asarray(found, dtype=float)
 
 
+class Met(NamedTuple):
+    """Of the datagrams of a level that met load, how many were lost at the most, of how many."""
+
+    level: str
+    lost: float
+    of: float
+
+
 def _cdf(results: Results, spec: dict[str, Any]) -> Made:
-    """Of all datagrams of all runs with series, both directions."""
+    """Of all datagrams of all runs with series, of all directions."""
     cells = chosen(results, spec)
     by = by_of(results, spec, None)
     words = Words(results, spec)
@@ -160,26 +174,32 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     gone, left = counting(results, cells, runs)
     figure, axes = page.panels(len(parts))
     handles: dict[str, Any] = {}
-    total = 0
+    total, met, ways = 0, [], set()
+    looking = looks(results, by, every)
     for axis, (title, members) in zip(axes, parts, strict=True):
         idle: dict[int, stats.Floats] = {}
-        looking = looks(results, by, every)
         for n, label in enumerate(every):
             own = [c for c in members if by is None or c.labels[by] == label]
-            counted = [(c, k) for c in own for k in runs if (c.name, k) not in gone]
-            made = [r for c, k in counted if (r := _run(results, c, k)) is not None]
+            keys = [(c, k) for c in own for k in runs if (c.name, k) not in gone]
+            known = [(c, k, r) for c, k in keys if (r := _run(results, c, k)) is not None]
+            made = [r for _, _, r in known]
+            ways |= {way for r in made for way in r.probes}
             x, idle[n] = _sample(made, True), np.sort(_sample(made, False))
             total += x.size + idle[n].size
-            named = (words.apart(by, label), handles)
-            _draw_cdf(axis, x, named, n, len(every), looking[n], style.later_dash(looking[n]))
+            name = words.apart(by, label)
+            counts = [_lost(results.outcome(c, k)) for c, k, _ in known]
+            told = ", ".join(part for part in (title, name) if part)
+            met.append(Met(told, sum(a for a, _ in counts), sum(b for _, b in counts)))
+            dash = style.later_dash(looking[n])
+            _draw_cdf(axis, x, (name, handles), n, len(every), looking[n], dash)
         first_one, *others = idle.values()
         if all(np.array_equal(first_one, other) for other in others):
             # In the simulator the same runs meet the same: one line says it.
             _draw_cdf(axis, first_one, ("without load", handles), 0, 1, None, ":")
         else:
             for n, x in idle.items():
-                named = (f"{words.apart(by, every[n])}, without load", handles)
-                _draw_cdf(axis, x, named, n, len(every), looking[n], ":")
+                name = f"{words.apart(by, every[n])}, without load"
+                _draw_cdf(axis, x, (name, handles), n, len(every), looking[n], ":")
         style.entitle(axis, title)
         style.logarithmic(axis, "x")
         axis.set_xlabel("one-way delay, ms")
@@ -188,12 +208,60 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     if not total:
         raise LabError(_none("of any run"))
     style.label_rows(axes, "share of datagrams")
+    handles = _with_lost(handles, [words.apart(by, label) for label in every], looking, met)
     legends.above(figure, list(handles.values()), list(handles))
+    both = any(" > ".join(reversed(way.split(" > "))) in ways for way in ways)
     caption = (
-        f"Empirical distribution of the one-way delay of {total} datagrams that arrived, of both "
-        "directions and of all runs whose series are recorded: under load, and before it (dotted)."
+        f"Empirical distribution of the one-way delay of {total} datagrams that arrived, of "
+        f"{'both directions and of ' if both else ''}all runs whose series are recorded: under "
+        "load, and before it (dotted)."
     )
+    unequal = loads(results, cells, "one_way_p95")
+    caption += _lost_words(met) + (f" {unequal}" if unequal else "")
     return figure, "Delay of datagrams with and without load", caption + left + rest
+
+
+def _with_lost(
+    handles: Mapping[str, Any], every: Sequence[str], looking: Sequence[int], met: Sequence[Met]
+) -> dict[str, Any]:
+    """What a legend names, with levels that have no curve: where all was lost that is the worst."""
+    out: dict[str, Any] = {}
+    for n, (look, name) in enumerate(zip(looking, every, strict=True)):
+        if name in handles:
+            out[name] = handles[name]
+            continue
+        why = "all lost" if any(one.of for one in met[n :: len(every)]) else "none under load"
+        line = Line2D([], [], color=style.colour(look), **style.shape(look))
+        line.set_linestyle(style.later_dash(look))
+        out[f"{name or 'datagrams'} ({why})"] = line
+    return {**out, **{k: v for k, v in handles.items() if k not in out}}
+
+
+def _lost(outcome: Mapping[str, Any]) -> tuple[float, float]:
+    """How many datagrams of a run were lost under load at the most, and how many met load."""
+    gone = every = 0.0
+    span = load_span(outcome)
+    for flow in outcome["flows"]:
+        if silent(outcome, flow, span):
+            missing, samples = float(flow.get("data_segments") or 1), 0.0
+        elif (known := lost(outcome, flow)) is not None:
+            missing, samples = known, float(flow["under_load"]["samples"])
+        else:
+            continue
+        gone, every = gone + missing, every + missing + samples
+    return gone, every
+
+
+def _lost_words(met: Sequence[Met]) -> str:
+    """What a caption says of datagrams that have no delay, as they were lost."""
+    shares = {one.level: one.lost / one.of for one in met if one.of}
+    if not shares or max(shares.values()) <= 0:
+        return ""
+    each = [f"{name} {share:.1%}".strip() for name, share in shares.items()]
+    told = f" Of those that met load were lost, at the most: {named(each, MOST)}."
+    if max(shares.values()) - min(shares.values()) > SELECTED:
+        told += " Delays are of what arrived: these curves are not of the same, and none is better."
+    return told
 
 
 def _draw_cdf(
