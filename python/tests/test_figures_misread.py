@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
-from fake import PROBED
+from fake import CHAIN, PROBED, FakeResult, fake
 from test_figures import drawn, legend
 
 import wifu
@@ -40,3 +42,35 @@ def test_delays_under_unequal_loads_say_so(tmp_path: Path, probed: wifu.Results)
     (notes,) = found.comparison(["one_way_p95"])["notes"].values()
     assert told in caption and told in " ".join(notes)
     assert told not in drawn(probed, kind="latency", **{"as": "cdf", "by": "window"})[1]
+
+
+def test_a_hop_that_no_packet_crossed_took_no_time_of_any(tmp_path: Path) -> None:
+    def deaf(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        if "newreno" in scenario["flow"][0]["protocol"]:
+            outcome["hops"] = outcome["hops"][:1]
+            outcome["hops"][0].update(
+                packets=0, queue_s=0.0, contention_s=0.0, air_s=0.0, retry_s=0
+            )
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=deaf)
+    figure, caption = drawn(found, kind="waterfall", where={"hops": 3})
+    reno, newreno = ([t.get_text() for t in axis.texts] for axis in figure.axes)
+    assert newreno == ["no packet"] and len(reno) == 3 and all("ms" in t for t in reno)
+    told = "Packets that came across a hop, per run: protocol tcp-reno: 700; "
+    assert told + "protocol tcp-newreno: none." in caption
+    _, alike = drawn(found, kind="waterfall", where={"protocol": "tcp-reno"})
+    assert "came across" not in alike
+
+
+def test_a_waterfall_names_cells_that_it_does_not_show(tmp_path: Path) -> None:
+    def silent(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        if "newreno" in scenario["flow"][0]["protocol"]:
+            outcome["hops"] = []
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=silent)
+    _, caption = drawn(found, kind="waterfall", where={"hops": 1})
+    assert "Not shown, as none of these packets is recorded: protocol tcp-newreno." in caption

@@ -17,6 +17,7 @@ from wifu.errors import LabError
 from wifu.figures import legends, page, style
 from wifu.figures.compare import MOST, Made, chosen, counting, first
 from wifu.figures.words import Words
+from wifu.unlike import EVEN
 
 PARTS = (
     ("queue_s", "in the queue", "#dde3ea", ""),
@@ -193,29 +194,7 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     used: dict[str, Any] = {}
     last = 0.0
     for axis, (cell, hops, _) in zip(axes, found, strict=True):
-        at = 0.0
-        for n, hop in enumerate(hops):
-            begin = at
-            for key, name, colour, hatch in PARTS:
-                width = hop[key] * 1000
-                if width <= 0:
-                    continue
-                look: dict[str, Any] = {
-                    "facecolor": colour,
-                    "hatch": hatch,
-                    "edgecolor": "white",
-                    "linewidth": 0,
-                }
-                axis.barh(n, width, left=at, height=0.66, **look)
-                used.setdefault(name, Patch(**look))
-                at += width
-            axis.annotate(
-                f"{style.number(at - begin)} ms", (at, n), xytext=(4, 0),
-                textcoords="offset points", va="center", fontsize=style.small(),
-            )  # fmt: skip
-            last = max(last, at)
-            if n + 1 < len(hops):
-                axis.plot([at, at], [n, n + 1], color=style.MUTED, linewidth=0.7, zorder=0)
+        last = max(last, _bars(axis, hops, used))
         axis.set_yticks(range(len(hops)), [h["name"] for h in hops])
         axis.tick_params(axis="y", length=0, labelleft=True)
         style.entitle(axis, names[cell.name])
@@ -248,7 +227,60 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
             "Hops are averaged one by one, so that the sum is the delay of a packet that is never "
             "lost."
         )
+    caption += _crossed([(names[cell.name], hops, n) for cell, hops, n in found])
+    if none := [names[cell.name] for cell, hops, _ in having if not hops]:
+        caption += f" Not shown, as none of these packets is recorded: {_listed(none)}."
     return figure, "Where a packet's time goes", caption + rest
+
+
+def _bars(axis: Axes, hops: Sequence[Mapping[str, Any]], used: dict[str, Any]) -> float:
+    """The hops of a cell as bars, one after the other; returns where the last one ends, in ms."""
+    at = 0.0
+    for n, hop in enumerate(hops):
+        begin = at
+        for key, name, colour, hatch in PARTS:
+            width = hop[key] * 1000
+            if width <= 0:
+                continue
+            look: dict[str, Any] = {
+                "facecolor": colour,
+                "hatch": hatch,
+                "edgecolor": "white",
+                "linewidth": 0,
+            }
+            axis.barh(n, width, left=at, height=0.66, **look)
+            used.setdefault(name, Patch(**look))
+            at += width
+        text = f"{style.number(at - begin)} ms" if hop["packets"] else "no packet"
+        axis.annotate(
+            text, (at, n), xytext=(4, 0), textcoords="offset points", va="center",
+            fontsize=style.small(),
+        )  # fmt: skip
+        if n + 1 < len(hops):
+            axis.plot([at, at], [n, n + 1], color=style.MUTED, linewidth=0.7, zorder=0)
+    return at
+
+
+def _crossed(found: Sequence[tuple[str, Sequence[Mapping[str, Any]], int]]) -> str:
+    """What a caption says of numbers of packets that are not alike, between panels or hops: means
+    are of those that came across.
+    """
+    each = {title: [hop["packets"] / max(1, n) for hop in hops] for title, hops, n in found}
+    every = [v for counts in each.values() for v in counts]
+    if max(every) <= EVEN * min(every):
+        return ""
+    said = []
+    for title, counts in each.items():
+        ends = [style.number(v) if v else "none" for v in (min(counts), max(counts))]
+        told = " to ".join(dict.fromkeys(ends))
+        said.append(f"{title}: {told}" if title else told)
+    return f" Packets that came across a hop, per run: {_listed(said)}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return "; ".join(names[:MOST]) + more
 
 
 def _asks(cell: Cell, flow: int) -> bool:
@@ -260,8 +292,8 @@ def _asks(cell: Cell, flow: int) -> bool:
 def _hops(
     results: Results, cell: Cell, flow: int, reverse: bool
 ) -> tuple[list[dict[str, Any]], int]:
-    """Per hop the mean seconds per packet, over all runs of a cell; and the number of runs. A hop
-    over which runs had several links has its number for a name.
+    """Per hop the packets and the mean seconds of each, over all runs of a cell; and the number of
+    runs. A hop over which runs had several links has its number for a name.
     """
     sums: dict[int, dict[str, float]] = {}
     links: dict[int, set[str]] = {}
@@ -277,7 +309,7 @@ def _hops(
     out = []
     for number, total in sorted(sums.items()):
         packets = total["packets"] or 1.0
-        means = {k: total[k] / packets for k, *_ in PARTS}
+        means = {k: total[k] / packets for k, *_ in PARTS} | {"packets": total["packets"]}
         one = next(iter(links[number])) if len(links[number]) == 1 else None
         out.append({"name": one or f"hop {number}", "several": one is None, **means})
     return out, len(runs)
