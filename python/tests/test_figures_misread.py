@@ -10,6 +10,7 @@ from fake import CHAIN, PROBED, FakeResult, fake
 from test_figures import drawn, legend
 
 import wifu
+from wifu import cautions
 from wifu import plan as plans
 
 LOSING = (
@@ -74,3 +75,36 @@ def test_a_waterfall_names_cells_that_it_does_not_show(tmp_path: Path) -> None:
     found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=silent)
     _, caption = drawn(found, kind="waterfall", where={"hops": 1})
     assert "Not shown, as none of these packets is recorded: protocol tcp-newreno." in caption
+
+
+COUNTED = CHAIN.replace('["goodput", "jain", "srtt"]', '["retransmissions"]')
+
+
+def unlike(scenario: dict[str, Any]) -> FakeResult:
+    """One protocol delivers a tenth, and has less to repeat."""
+    outcome = json.loads(fake(scenario).json())
+    for flow in outcome["flows"]:
+        flow["bytes"] //= 10 if "newreno" in flow["protocol"] else 1
+    return FakeResult(outcome, {})
+
+
+def test_a_distribution_has_the_cautions_of_its_metric(tmp_path: Path) -> None:
+    found = wifu.campaign(plans.parse(COUNTED), tmp_path / "r", runner=unlike)
+    asked = {"metric": "retransmissions", "where": {"hops": 1}}
+    notes = cautions.notes(found, found.cells({"hops": 1}), "retransmissions")
+    assert any("who delivers less has less to repeat" in told for told in notes)
+    for kind in ("bars", "cdf"):
+        _, caption = drawn(found, kind=kind, **asked)
+        assert all(told in caption for told in notes), kind
+
+
+def test_curves_tell_what_they_pool_if_it_is_not_the_same(
+    tmp_path: Path, results: wifu.Results
+) -> None:
+    text = 'skip = [{ hops = [3], protocol = "tcp-newreno" }]\n' + CHAIN
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    for more in ({}, {"metric": "goodput"}):
+        asked = {"kind": "cdf", "by": "protocol", "pool": ["hops"], **more}
+        told = "not the same for all curves: tcp-reno: hops 1, hops 3; tcp-newreno: hops 1."
+        assert told in drawn(found, **asked)[1]
+        assert "not the same" not in drawn(results, **asked)[1]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wifu import cutoff, stats
 from wifu.api import Results
-from wifu.cautions import carriers
+from wifu.cautions import MOST, carriers, notes
 from wifu.cells import Cell, Label
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
@@ -37,6 +37,7 @@ from wifu.figures.compare import (
 )
 from wifu.figures.words import Words, with_unit
 from wifu.metrics import metric_of
+from wifu.stamps import first
 
 UNLIKE = 4.0
 """Panels whose values differ by more than this have scales of their own."""
@@ -139,6 +140,7 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     caption = f"Empirical distribution of the {what}; {total} values, {told}."
     if pool:
         caption += f" All of {' and '.join(words.axis(axis) for axis in pool)} together."
+        caption += _pooled(parts, words, by, pool)
     caption += _published_words(spec.get("published", {}), words, by)
     if len(parts) == 1:
         caption += _middles(results, cells, name, (words, by, every))
@@ -151,11 +153,37 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
             "the others, as shares of all: there curves end below 1. The shares of all runs lie in "
             "the band, whose upper edge has each of these at its least."
         )
-    elif name is None:
-        caption += cut_off(results, cells, "goodput")
+        caption += "".join(f" {t}" for t in _beside(results, cells, name or ""))
+    else:
+        caption += cut_off(results, cells, name or "goodput")
     ends = [float(x.max()) if x.size else 0.0 for x in rooms]
     caption += _range_words([title for title, _ in parts], ends, shared)
     return figure, f"Distribution of the {what}", caption + rest
+
+
+def _beside(results: Results, cells: Sequence[Cell], name: str) -> list[str]:
+    """What a metric is and what is not to be concluded, where cut-off runs are told already."""
+    return [told for told in (metric_of(name).about, *notes(results, cells, name)) if told]
+
+
+def _pooled(
+    parts: Sequence[tuple[str, list[Cell]]], words: Words, by: str | None, pool: Sequence[str]
+) -> str:
+    """What a caption says of curves that are not of the same levels of what they pool, as some were
+    not run, or go with one level alone.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for title, members in parts:
+        for label in levels(members, by):
+            own = [c for c in members if by is None or c.labels[by] == label]
+            each = (" and ".join(words.apart(k, c.labels[k]) for k in pool) for c in own)
+            curve = ", ".join(t for t in (title, words.apart(by, label)) if t)
+            found[curve] = tuple(dict.fromkeys(each))
+    if len({frozenset(own) for own in found.values()}) < 2:
+        return ""
+    told = [f"{curve}: {first(own, MOST)}" for curve, own in found.items()]
+    more = f"; and {len(told) - MOST} more" if len(told) > MOST else ""
+    return f" These are not the same for all curves: {'; '.join(told[:MOST])}{more}."
 
 
 def _marks(
