@@ -10,7 +10,7 @@ from fake import CHAIN, PROBED, FakeResult, fake
 from test_figures import drawn, legend
 
 import wifu
-from wifu import cautions
+from wifu import cautions, conduct
 from wifu import plan as plans
 
 LOSING = (
@@ -108,3 +108,23 @@ def test_curves_tell_what_they_pool_if_it_is_not_the_same(
         told = "not the same for all curves: tcp-reno: hops 1, hops 3; tcp-newreno: hops 1."
         assert told in drawn(found, **asked)[1]
         assert "not the same" not in drawn(results, **asked)[1]
+
+
+def test_a_run_that_is_excluded_is_in_no_report_of_before(tmp_path: Path) -> None:
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=fake)
+    assert conduct.exclude(found.folder, "1_tcp-reno", 1, "noise") == "", "there is none"
+    conduct.report(found.folder)
+    names = ("report.html", "comparison.json", "figures/01-bars-goodput.svg")
+    before = [(found.folder / name).read_bytes() for name in names]
+    told = conduct.exclude(found.folder, "1_tcp-reno", 2, "asleep")
+    assert told.startswith("report, figures and comparison.json are written anew")
+    after = [(found.folder / name).read_bytes() for name in names]
+    assert all(one != two for one, two in zip(before, after, strict=True))
+    assert b"asleep" in after[0]
+    (found.folder / "report.html").unlink()
+    told = conduct.exclude(found.folder, "1_tcp-reno", 3, "noise")
+    assert (
+        told
+        == f"comparison.json is written anew; figures are older: wifu-lab report {found.folder}"
+    )
+    assert (found.folder / "comparison.json").read_bytes() != after[1]

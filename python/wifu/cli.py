@@ -446,17 +446,11 @@ def exclude(
     run: Annotated[int, typer.Argument(help="Number of the run.")],
     reason: Annotated[str, typer.Option(help="Why it must not count; the report says so.")],
 ) -> None:
-    """Take a run out of what counts. It stays on disk, and in the report with the reason."""
-    store = Store(folder).found()
-    manifest, plan = store.manifest(), store.plan()
-    names = [c.name for c in plan.cells]
-    if cell not in names:
-        raise LabError(f"no cell is called {cell}; {nearest(cell, names)}")
-    if store.load(cell, run) is None:
-        raise LabError(f"{folder} has no run {run} of {cell}")
-    manifest["exclusions"].append({"cell": cell, "run": run, "reason": reason})
-    store.write_manifest(manifest)
-    store.write_tables(plan)
+    """Take a run out of what counts. It stays on disk, and in the report with the reason; a report
+    that is there is written anew.
+    """
+    if told := conduct.exclude(folder, cell, run, reason):
+        print(told)
 
 
 @app.command()

@@ -20,6 +20,9 @@ from wifu.report import write
 from wifu.screen import Screen, err
 from wifu.store import Store, write_whole
 
+COMPARISON = "comparison.json"
+"""The file of a folder that has its comparisons."""
+
 
 def executor_of(kind: str, jobs: int) -> Executor | None:
     """What runs are done by; none for threads, which a campaign makes itself."""
@@ -77,6 +80,40 @@ def report(folder: Path) -> tuple[Path, list[str]]:
 def compared(results: Results) -> None:
     """Write `comparison.json`: the tables of comparisons, if cells are compared."""
     found = results.comparison()
+    path = results.folder / COMPARISON
     if found["tables"]:
         text = json.dumps(found, indent=1) + "\n"
-        write_whole(results.folder / "comparison.json", text.encode())
+        write_whole(path, text.encode())
+    else:
+        path.unlink(missing_ok=True)  # of runs that count no more
+
+
+def exclude(folder: Path, cell: str, run: int, reason: str) -> str:
+    """Take a run out of what counts, and write anew what tells of it; returns what was, in words:
+    nothing where there was no report.
+    """
+    store = Store(folder).found()
+    manifest, plan = store.manifest(), store.plan()
+    names = [c.name for c in plan.cells]
+    if cell not in names:
+        raise LabError(f"no cell is called {cell}; {nearest(cell, names)}")
+    if store.load(cell, run) is None:
+        raise LabError(f"{folder} has no run {run} of {cell}")
+    manifest["exclusions"].append({"cell": cell, "run": run, "reason": reason})
+    store.write_manifest(manifest)
+    store.write_tables(plan)
+    return _renewed(store.folder)
+
+
+def _renewed(folder: Path) -> str:
+    """Write the report, figures and comparison of a folder anew, if it has any."""
+    if (folder / "report.html").exists():
+        page, _ = report(folder)
+        return f"report, figures and {COMPARISON} are written anew: {page}"
+    told = []
+    if (folder / COMPARISON).exists():
+        compared(Results(folder))
+        told.append(f"{COMPARISON} is written anew")
+    if any((folder / "figures").glob("*")):
+        told.append(f"figures are older: wifu-lab report {folder}")
+    return "; ".join(told)
