@@ -1,9 +1,8 @@
-"""`Run` and `Results`: what one run, and what a campaign gave, for scripts and notebooks."""
+"""`Results`: what a campaign gave, for scripts and notebooks; and what runs one."""
 
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -18,10 +17,7 @@ from wifu import (
     alike,
     cautions,
     cutoff,
-    frames,
-    lastsent,
     metrics,
-    notebook,
     paired,
     rings,
     stats,
@@ -35,7 +31,9 @@ from wifu.errors import LabError, nearest
 from wifu.metrics import Measure
 from wifu.plan import Plan
 from wifu.plan import load as load_plan
-from wifu.runner import Runner, RunResult, mesh
+from wifu.ran import Run as Run
+from wifu.ran import why_of
+from wifu.runner import Runner, mesh
 from wifu.store import Store, measured, read_parquet
 
 COMPARED = 3
@@ -54,76 +52,6 @@ HOLM = "Holm, over the cells of each table"
 NEWEST = metrics.column("sum_rates")
 NEWEST_OF_FLOWS = "until_s"
 """Columns that tables of older labs lack, as they may `cutoff.COUNT`."""
-
-
-class Run:
-    """What one run gave."""
-
-    def __init__(self, scenario: Mapping[str, Any], result: RunResult) -> None:
-        self.scenario = dict(scenario)
-        self._result = result
-        self.outcome = lastsent.known(json.loads(result.json()), self.scenario)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """One row per flow."""
-        given = (Measure(), self.scenario)
-        rows = [metrics.flow_row(self.outcome, f, *given) for f in self.outcome["flows"]]
-        return pd.DataFrame(rows)
-
-    def nodes(self) -> pd.DataFrame:
-        """One row per node."""
-        return pd.json_normalize(self.outcome.get("nodes") or [])
-
-    def links(self) -> pd.DataFrame:
-        """One row per directed radio link."""
-        return pd.DataFrame(self.outcome.get("links") or [])
-
-    def hops(self) -> pd.DataFrame:
-        """One row per flow, direction and hop: where the packets' time went, `packet_loss`,
-        `queue_drops` and `passive_loss` there (see `wifu.metrics.hop_rows`).
-        """
-        return pd.DataFrame(metrics.hop_rows(self.outcome))
-
-    @property
-    def series_names(self) -> list[str]:
-        """The recorded series (scenario key `record.series`)."""
-        return self._result.series_names()
-
-    def series(self, name: str) -> pd.Series[float]:
-        """A recorded series: values over seconds."""
-        if name not in self.series_names:
-            hint = nearest(name, self.series_names) or "none were recorded: record.series = true"
-            raise KeyError(f"no series is called {name}; {hint}")
-        pairs = np.frombuffer(self._result.series(name), dtype="<f8").reshape(-1, 2)
-        return pd.Series(pairs[:, 1], index=pd.Index(pairs[:, 0], name="time_s"), name=name)
-
-    def frames(self) -> pd.DataFrame:
-        """The fate of every frame (scenario key `record.frames`), one row per event; see
-        `wifu.read_frames`. `node`, `peer` and `other` are the names of nodes.
-        """
-        names = [n["name"] for n in self.outcome.get("nodes") or []]
-        return frames.decode(self._result.frames(), names)
-
-    @property
-    def why(self) -> dict[str, Any]:
-        """Why attempts failed (scenario key `record.frames`), as `wifu sim` says it: `words` is its
-        sentence, `causes` how many by which cause, `lost_to` what `rts`, `cts` and `ack` were lost
-        to, `hidden` who was hidden from whom, `links` the same of each link.
-        """
-        return _why(self.outcome)
-
-    def jain(self) -> float:
-        """Jain's index over the flows."""
-        return metrics.run_row(self.outcome, Measure())["jain"]
-
-    def __repr__(self) -> str:
-        """What it is and how it went, in a line."""
-        rates = self.to_pandas()["goodput_bps"] / 1e6
-        told = ", ".join(f"{v:.3g}" for v in rates[:4]) + (", ..." if len(rates) > 4 else "")
-        return f"<Run: {len(rates)} flows, {told} Mb/s, {self.outcome['sim_seconds']:.3g} s>"
-
-    def _repr_html_(self) -> str:
-        return notebook.run(self.to_pandas(), self.outcome)
 
 
 class Results:
@@ -507,7 +435,7 @@ class Results:
         rows = []
         for cell in self.cells(where):
             for run in runs[runs["cell"] == cell.name]["run"]:
-                why = _why(self.outcome(cell, int(run)))
+                why = why_of(self.outcome(cell, int(run)))
                 counts = {"attempts": why["attempts"], "failed": why["failed"], **why["causes"]}
                 counts.setdefault("cut", 0)  # told where an event cut a link
                 rows.append({**cell.labels, "run": int(run), **counts, "words": why["words"]})
@@ -563,12 +491,6 @@ def run(scenario: Mapping[str, Any] | str | Path, runner: Runner = mesh, **chang
         tree = dict(scenario)
     tree |= changes
     return Run(tree, runner(tree))
-
-
-def _why(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    if "why" not in outcome:
-        raise LabError("nobody looked at frames: record.frames = true in the scenario")
-    return dict(outcome["why"])
 
 
 def load(folder: str | Path, on: str | None = None) -> Results:
