@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 from fake import CHAIN, PROBED, FakeResult, fake
 from test_figures import drawn, legend
 
 import wifu
-from wifu import cautions, conduct
+from wifu import cautions, conduct, figures
 from wifu import plan as plans
 
 LOSING = (
@@ -128,3 +129,45 @@ def test_a_run_that_is_excluded_is_in_no_report_of_before(tmp_path: Path) -> Non
         == f"comparison.json is written anew; figures are older: wifu-lab report {found.folder}"
     )
     assert (found.folder / "comparison.json").read_bytes() != after[1]
+
+
+def test_runs_that_count_nowhere_are_in_tables_as_data(tmp_path: Path) -> None:
+    text = CHAIN.replace("copies = 2", "copies = 2\nexplode = true")
+    made = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    conduct.exclude(made.folder, "1_tcp-reno", 3, "asleep")
+    found = wifu.load(made.folder)
+    summary = found.summary("goodput")
+    assert summary["failed"].tolist() == [1] * 4 and summary["excluded"].sum() == 1
+    left = found.comparison()["left_out"]
+    assert len(left) == 5
+    assert {"cell": "1_tcp-reno", "run": 3, "status": "excluded", "why": "asleep"} in left
+    assert "excluded" in found._repr_html_()
+
+
+def test_a_plot_has_its_caption(results: wifu.Results) -> None:
+    axis = results.plot("bars", x="hops", metric="goodput")
+    figure = axis.figure
+    text = figure.get_supxlabel().replace("\n", " ")
+    assert "n = 5 runs per cell" in text and text == figure.caption == axis.caption
+    figure.draw_without_rendering()
+    below = figure._supxlabel.get_window_extent()
+    assert below.y1 <= axis.get_tightbbox().y0 and below.y0 >= 0 and below.x1 <= figure.bbox.x1
+    own, mine = plt.subplots()
+    assert results.plot("bars", mine, x="hops").caption and own.get_supxlabel() == ""
+    plt.close("all")
+
+
+def test_levels_that_differ_in_more_than_names_say_so_wherever_they_stand(tmp_path: Path) -> None:
+    both = '{ "flow.*.protocol" = "tcp-%s", "flow.*.bytes" = "%sM", "seed" = %s }'
+    levels = [f"{name} = {both % (name, k, k)}" for k, name in enumerate(("reno", "newreno"), 1)]
+    text = CHAIN.replace('protocol = ["tcp-reno", "tcp-newreno"]', "")
+    text = text.replace('protocol = "{protocol}"\n', "").replace('"tcp-reno"', '"reno"')
+    text = "\n".join(['pair = "protocol"', text, "[vary.protocol]", *levels])
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    (told,) = [d.sentence() for d in found.differences()]
+    assert "differ" in told
+    assert found.compare("goodput").attrs["differences"] == [told]
+    assert found.summary().attrs["differences"] == [told]
+    assert told in found.plot("bars", x="hops").caption
+    plt.close("all")
+    assert told not in figures.made(found, {"kind": "bars", "where": {"protocol": "reno"}})[2]

@@ -79,6 +79,7 @@ class Results:
             )
         self._compared: dict[tuple[str, str, str], pd.DataFrame] = {}
         self._bounds: dict[tuple[str, str], stats.Interval] = {}
+        self._differences: dict[str, list[alike.Difference]] = {}
 
     def _newest(self) -> bool:
         """Whether the tables are as this lab writes them."""
@@ -264,7 +265,9 @@ class Results:
         """One row per cell: labels, and mean, 95 % interval, sd, median, ... in its `unit`. `n` are
         the runs that have a value, or the batches of one, whichever the interval is of. Where
         transfers were cut off a mean is `at_least` so much, with each of them until then, and has
-        neither interval nor spread; `unfinished` says how many there were.
+        neither interval nor spread; `unfinished` says how many there were, `failed` and `excluded`
+        how many runs count nowhere. `attrs["differences"]`, if it is there, has sentences: what
+        compared levels differ in besides their names.
         """
         name = metric or self.plan.metrics[0]
         known = metrics.metric_of(name)
@@ -285,13 +288,31 @@ class Results:
                     "high": interval.high / scale,
                     "at_least": least,
                     "unfinished": cutoff.beside(self, cell, name),
+                    **self._left_out(cell),
                     "sd": float(np.std(x, ddof=1)) if x.size > 1 else float("nan"),
                     "median": float(np.median(x)) if x.size else float("nan"),
                     "least": float(np.min(x)) if x.size else float("nan"),
                     "greatest": float(np.max(x)) if x.size else float("nan"),
                 }
             )
-        return self._table(rows)
+        return self._aside(self._table(rows))
+
+    def _left_out(self, cell: Cell) -> dict[str, int]:
+        """How many runs of a cell count nowhere, and why."""
+        status = self.runs[self.runs["cell"] == cell.name]["status"]
+        return {why: int((status == why).sum()) for why in ("failed", "excluded")}
+
+    def differences(self, baseline: Label | None = None) -> list[alike.Difference]:
+        """What compared levels differ in besides their names."""
+        if (key := str(baseline)) not in self._differences:
+            self._differences[key] = alike.differences(self.plan, baseline)
+        return self._differences[key]
+
+    def _aside(self, frame: pd.DataFrame, baseline: Label | None = None) -> pd.DataFrame:
+        """A table that says what its levels differ in (`frame.attrs["differences"]`)."""
+        if told := [d.sentence() for d in self.differences(baseline)]:
+            frame.attrs["differences"] = told
+        return frame
 
     def _table(self, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         """Rows of cells as a table in which levels are what the plan calls them: whole numbers
@@ -320,7 +341,8 @@ class Results:
         the interval of the baseline's mean reaches 0; that of others ends at 0. Of how
         long transfers take there is neither where some were `cut` off by the end of a run.
         `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: none
-        is better or worse, as its values are not of the same, and `why` says what is not.
+        is better or worse, as its values are not of the same, and `why` says what is not. What the
+        levels differ in besides their names is in `attrs["differences"]`, in sentences.
         """
         own = self.plan.pair
         pair = own if pair is None else pair
@@ -369,7 +391,7 @@ class Results:
             tested = [stats.paired_difference(x, y, tests=len(rows)) for x, y in samples]
             frame["p"] = [t.p_permutation for t in tested]
             frame["p_holm"] = stats.holm(frame["p"])
-        self._compared[asked] = frame
+        self._compared[asked] = self._aside(frame, base) if pair == own else frame
         return frame.copy()
 
     def comparison(self, metrics: Sequence[str] | None = None) -> dict[str, Any]:
@@ -389,12 +411,20 @@ class Results:
             "test": None if self.plan.deterministic else "paired permutation test",
             "correction": None if self.plan.deterministic else HOLM,
             "level": LEVEL,
-            "differences": [d.to_json() for d in alike.differences(self.plan)],
+            "differences": [d.to_json() for d in self.differences()],
+            "left_out": self._bad(),
             "profiles": [*taken.halves(self.plan), *taken.notes(self.plan)],
             "queues": rings.warnings(self.plan),
             "notes": {k: said for k, frame in tables.items() if (said := self._said(k, frame))},
             "tables": {k: rows(frame, k) for k, frame in tables.items() if not frame.empty},
         }
+
+    def _bad(self) -> list[dict[str, Any]]:
+        """The runs that count nowhere, with the reasons."""
+        if self.runs.empty:
+            return []
+        bad = self.runs[self.runs["status"] != "ok"][["cell", "run", "status", "error"]]
+        return _rows(bad.rename(columns={"error": "why"}))
 
     def _said(self, name: str, frame: pd.DataFrame) -> list[str]:
         """The sentences that the report has below a metric's tables."""
@@ -472,8 +502,12 @@ class Results:
         ]
         if not any(shown["unfinished"]):
             del shown["unfinished"]
+        for why in ("failed", "excluded"):
+            if not any(shown[why]):
+                del shown[why]
         head = f"<p><b>{html.escape(self.plan.title)}</b>: {html.escape(metric.axis())}</p>"
-        said = self._said(self.plan.metrics[0], pd.DataFrame())
+        said = [d.sentence() for d in self.differences()]
+        said += self._said(self.plan.metrics[0], pd.DataFrame())
         told = "".join(f"<p>{html.escape(words)}</p>" for words in said)
         return head + str(shown.to_html(index=False, border=0)) + told
 

@@ -47,7 +47,18 @@ def made(results: Results, spec: Mapping[str, Any]) -> tuple[Any, str, str]:
         raise PlanError(f"no figure is of kind {kind!r}; {nearest(kind, KINDS)}")
     module = import_module(f"wifu.figures.{KINDS[kind].module}")
     figure, title, caption = getattr(module, kind)(results, dict(spec))
-    return figure, spec.get("title", title), caption + _filter(results, spec)
+    caption += _filter(results, spec) + _apart(results, spec)
+    return figure, spec.get("title", title), caption
+
+
+def _apart(results: Results, spec: Mapping[str, Any]) -> str:
+    """What a caption says of levels that differ in more than their names say, of those shown."""
+    pair = results.plan.pair
+    if pair is None:
+        return ""
+    shown = {str(c.labels[pair]) for c in results.cells(spec.get("where"))}
+    told = [d.sentence() for d in results.differences() if str(d.level) in shown]
+    return "".join(f" {words}" for words in told) if len(shown) > 1 else ""
 
 
 def _filter(results: Results, spec: Mapping[str, Any]) -> str:
@@ -103,6 +114,9 @@ def draw_all(results: Results, columns: int | None = None) -> list[Drawn | NotDr
 def show(results: Results, spec: Mapping[str, Any], axes: Any = None) -> Any:
     """Draw one figure of a plan on a figure of pyplot, or on `axes`, with the look that is set
     there; returns the axes. Axes are a list of matplotlib's, or one, or an array of them.
+
+    The caption stands below the panels of a figure of its own, and is the attribute `caption` of
+    this and of all axes.
     """
     import numpy as np
 
@@ -112,15 +126,20 @@ def show(results: Results, spec: Mapping[str, Any], axes: Any = None) -> Any:
     if axes is not None:
         flat = list(np.ravel(np.asarray(axes, dtype=object)))
         with page.use(page.Page(axes=flat)):
-            made(results, spec)
+            _, _, caption = made(results, spec)
         for axis in flat:
             style.whole(axis)
+            axis.caption = caption
         return flat[0] if len(flat) == 1 else np.asarray(flat, dtype=object)
     columns = spec.get("columns")
     with style.context(columns), page.use(page.Page(columns, shown=True)):
-        figure, _, _ = made(results, spec)
+        figure, _, caption = made(results, spec)
+        style.beneath(figure, caption)
         style.fold(figure)
+    figure.caption = caption
     drawn = [axis for axis in figure.axes if axis.get_visible()]
+    for axis in drawn:
+        axis.caption = caption
     return drawn[0] if len(drawn) == 1 else np.asarray(drawn, dtype=object)
 
 
