@@ -62,7 +62,8 @@ def _shown(plan: Plan) -> list[tuple[str, Mapping[str, str]]]:
 
 def _replaced(plan: Plan) -> list[str]:
     """Protocols of compositions that have the name of one that is built in."""
-    known, found = set(_native.protocols()), {}
+    known = set(_native.protocols())
+    found: dict[str, None] = {}
     for cell in plan.cells[:1]:
         for text in split(cell.scenario)[1]:
             table = tomllib.loads(str(text)).get("protocol", {})
