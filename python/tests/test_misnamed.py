@@ -49,8 +49,8 @@ def test_a_composition_in_place_of_a_protocol_that_is_built_in_is_told(tmp_path:
         found = misnamed.warnings(plans.load(tmp_path / "plan.toml"))
         assert len(found) == count
     (tmp_path / "mine.toml").write_text(mine.replace("NAME", "tcp-tahoe"))
-    (found,) = misnamed.warnings(plans.load(tmp_path / "plan.toml"))
-    assert found.startswith("tcp-tahoe is what `compositions` say here, in place of the protocol")
+    (told,) = misnamed.warnings(plans.load(tmp_path / "plan.toml"))
+    assert told.startswith("tcp-tahoe is what `compositions` say here, in place of the protocol")
 
 
 def test_a_key_that_two_axes_set_is_told() -> None:

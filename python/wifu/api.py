@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -525,6 +526,12 @@ def run(scenario: Mapping[str, Any] | str | Path, runner: Runner = mesh, **chang
         tree = dict(scenario)
     tree |= changes
     return Run(tree, runner(tree))
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON can say them: a number that is none is null."""
+    plain = json.loads(frame.to_json(orient="records", double_precision=15))
+    return list(plain)
 
 
 def load(folder: str | Path, on: str | None = None) -> Results:
