@@ -252,7 +252,7 @@ def entitle(axis: Axes, title: str) -> None:
 def beneath(figure: Figure, caption: str) -> None:
     """Write a caption below the panels of a figure, which becomes higher by it."""
     size = small()
-    text = wrapped(caption, int(float(figure.get_figwidth()) * 72 / size / 0.56))
+    text = textwrap.fill(caption, int(float(figure.get_figwidth()) * 72 / size / 0.56))
     figure.supxlabel(text, x=0.01, ha="left", fontsize=size, color=MUTED).set_gid("caption")
     lines = text.count("\n") + 1
     figure.set_figheight(float(figure.get_figheight()) + (lines * 1.25 + 0.6) * size / 72)
