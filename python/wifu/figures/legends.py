@@ -25,7 +25,7 @@ LINE = 1.5
 """How high a line is, by the size of its font."""
 
 
-AROUND = 0.6
+AROUND = 0.8
 """Inches that stand around panels: numbers and names of scales."""
 
 
