@@ -108,7 +108,7 @@ fn on_emulated_hosts_relays_collect_from_datagrams() {
     if !privileged() {
         return;
     }
-    let dir = Scratch::new("in-udp");
+    let dir = Scratch::new("in-udp-said");
     let emu = Emu::start("in-udp", &["--topo", "linear,3,rate=24M"]);
     let mut daemons: Vec<Program> = ["n1", "n2", "n3"]
         .into_iter()
