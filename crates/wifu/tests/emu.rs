@@ -26,6 +26,8 @@ mod atp;
 mod common;
 #[path = "emu/hops.rs"]
 mod hops;
+#[path = "emu/hxh.rs"]
+mod hxh;
 #[path = "emu/monitor.rs"]
 mod monitor;
 #[path = "emu/moves.rs"]

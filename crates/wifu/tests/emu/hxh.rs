@@ -1,0 +1,81 @@
+//! HxH between unmodified programs: lanes in the daemons of all hosts, which overhear by monitor
+//! interfaces.
+
+use super::*;
+
+fn number(of: &Value, key: &str) -> u64 {
+    of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"))
+}
+
+/// curl fetches `bytes` from a web server over four hops; the daemons' accounts, and the last value
+/// of a number of the relay n3's lanes while it lasted.
+fn fetch(protocol: &str, bytes: usize) -> Option<(Value, String)> {
+    let _alone = privileged().then(|| ONE.lock().unwrap_or_else(|e| e.into_inner()))?;
+    let name = format!("hxh{}", protocol.len());
+    let dir = Scratch::new(&name);
+    let made: Vec<u8> = (0..bytes).map(|n| ((n * n) >> 8) as u8).collect();
+    std::fs::write(dir.0.join("file"), made).expect("a file");
+    let label = format!("t-{name}-{}", std::process::id());
+    let (at, over) = (dir.0.display(), format!("{WIFU} exec -p {protocol} --"));
+    let lines = format!(
+        "n5 cd {at}; {over} python3 -um http.server 8000 --bind 10.0.0.5 >server 2>&1 & \
+            echo $! >{at}/pid; until grep -q Serving {at}/server; do sleep 0.05; done\n\
+         n3 for i in $(seq 60); do timeout 1 {WIFU} ss --watch --json --interval 0.05; \
+            test -e {at}/cmp && break; done >{at}/watch 2>&1 &\n\
+         n1 cd {at}; {over} curl -sS -m 100 -o got http://10.0.0.5:8000/file >curl 2>&1; \
+            cmp file got >cmp 2>&1 && echo same >>cmp; true\n\
+         n5 kill $(cat {at}/pid)\n"
+    );
+    let mut emu = Command::new(WIFU);
+    emu.args(["emu", "--share", "--name", &label, "--json"]);
+    emu.args(["--topo", "linear,5,rate=24M", "--serve", protocol]);
+    let emu = emu.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut emu = emu.expect("wifu emu");
+    let mut stdin = emu.stdin.take().expect("piped");
+    stdin.write_all(lines.as_bytes()).expect("lines");
+    drop(stdin);
+    let output = emu.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let read = |name: &str| std::fs::read_to_string(dir.0.join(name)).expect("what was said");
+    assert_eq!(read("cmp").trim(), "same", "{}", read("curl"));
+    Some((all["wifu"]["daemons"].clone(), read("watch")))
+}
+
+/// The largest value of a number that `wifu ss --watch --json` wrote.
+fn largest(watch: &str, name: &str) -> f64 {
+    let key = format!("{name}\":");
+    let after = watch.split(&key).skip(1);
+    let values = after.filter_map(|rest| {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+        rest[..end].parse::<f64>().ok()
+    });
+    values.fold(0.0, f64::max)
+}
+
+#[test]
+fn curl_fetches_over_four_hops_whose_relays_use_credits() {
+    for protocol in ["hxh-nolh", "hxh"] {
+        let Some((daemons, watch)) = fetch(protocol, 500_000) else {
+            return;
+        };
+        // Packets of the file: each relay, and the host that serves it.
+        let packets = 500_000 / 1_444;
+        for name in ["n2", "n3", "n4", "n5"] {
+            let (lanes, monitor) = (&daemons[name]["lanes"], &daemons[name]["monitor"]);
+            println!("{name}: {lanes} {monitor}");
+            assert!(number(lanes, "taken") > packets, "{name}: {lanes}");
+            assert!(number(lanes, "most") <= 8, "{name}: {lanes}");
+            for none in ["full", "strangers", "unlaned"] {
+                assert_eq!(number(lanes, none), 0, "{name}: {none}");
+            }
+        }
+        // Only the node before the client keeps packets, if the client is to confirm them.
+        let copies = |name: &str| number(&daemons[name]["lanes"], "copies");
+        assert_eq!(copies("n2") > packets, protocol == "hxh", "{protocol}");
+        assert_eq!(copies("n3"), 0);
+        let heard = largest(&watch, "hop-credit.heard");
+        println!("n3 heard {heard} credits");
+        assert!(heard > packets as f64 / 10.0, "{watch}");
+    }
+}
