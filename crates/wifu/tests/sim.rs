@@ -915,7 +915,10 @@ fn every_command_of_the_page_delivers() {
 
 #[test]
 fn a_flow_that_failed_is_the_exit_status() {
-    for (spacing, why) in [(120, "failed: TimedOut"), (900, "nobody hears n1")] {
+    for (spacing, why) in [
+        (120, "failed at 63.000 s: TimedOut"),
+        (900, "nobody hears n1"),
+    ] {
         let far = sim(&format!(
             "--topo linear,2,spacing={spacing} --protocol tcp-sack -n 1k"
         ));
