@@ -85,7 +85,8 @@ def unlike(scenario: dict[str, Any]) -> FakeResult:
     """One protocol delivers a tenth, and has less to repeat."""
     outcome = json.loads(fake(scenario).json())
     for flow in outcome["flows"]:
-        flow["bytes"] //= 10 if "newreno" in flow["protocol"] else 1
+        if "newreno" in flow["protocol"]:
+            flow["bytes"] = flow["bytes"] // 10
     return FakeResult(outcome, {})
 
 

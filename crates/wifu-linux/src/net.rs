@@ -89,8 +89,8 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Open carriers, with the numbers that this host relays, those of them that the kernel forwards
-    /// not even when the daemon was killed, and the UDP ports of what it relays.
+    /// Open carriers, with the numbers that this host relays, those of them that the kernel
+    /// forwards not even when the daemon was killed, and the UDP ports of what it relays.
     ///
     /// # Errors
     /// What a carrier or the capture's file says.
@@ -158,8 +158,8 @@ impl Net {
         CARRIERS + self.carriers.len() as u64 * DESCRIPTORS
     }
 
-    /// The longest IP packet that all carriers send; protocols that `udp` wraps know themselves that
-    /// theirs are shorter.
+    /// The longest IP packet that all carriers send; protocols that `udp` wraps know themselves
+    /// that theirs are shorter.
     pub(crate) fn mtu(&self) -> usize {
         let mtus = self.carriers.iter().map(Carrier::mtu);
         mtus.min().unwrap_or(1500)

@@ -264,6 +264,24 @@ impl From<Hears> for Overhear {
     }
 }
 
+/// That this process may make namespaces and devices.
+fn rights() -> anyhow::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        bail!(
+            "namespaces and TAP devices need root: sudo $(which wifu) emu ... (--dry-run shows the \
+             steps)"
+        );
+    }
+    let rights = rustix::thread::capabilities(None).context("capabilities")?;
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    ensure!(
+        rights.effective.contains(needed),
+        "namespaces and TAP devices need CAP_SYS_ADMIN and CAP_NET_ADMIN, which root has not here, as in a \
+         container: `wifu doctor` says what this host lacks"
+    );
+    Ok(())
+}
+
 /// Run it.
 ///
 /// # Errors
@@ -273,7 +291,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         return ctl(name, *json, words);
     }
     if args.clean {
-        return crate::live::clean_stale();
+        return crate::clean::clean_stale();
     }
     tracing_subscriber::fmt()
         .with_max_level(args.verbosity)
@@ -308,19 +326,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         down.iter().for_each(|line| println!("{line}"));
         return Ok(ExitCode::SUCCESS);
     }
-    if !rustix::process::geteuid().is_root() {
-        bail!(
-            "namespaces and TAP devices need root: sudo $(which wifu) emu ... (--dry-run shows the \
-             steps)"
-        );
-    }
-    let rights = rustix::thread::capabilities(None).context("capabilities")?;
-    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
-    ensure!(
-        rights.effective.contains(needed),
-        "namespaces and TAP devices need CAP_SYS_ADMIN and CAP_NET_ADMIN, which root has not here, as in a \
-         container: `wifu doctor` says what this host lacks"
-    );
+    rights()?;
     let _lock = alone::alone(args)?;
     // Before any thread starts, so that none is killed by them.
     let signals = Signals::block().context("blocking signals")?;

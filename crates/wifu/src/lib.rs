@@ -14,6 +14,7 @@ use clap::{Parser, Subcommand};
 use wifu_node::Registry;
 
 mod catalog;
+mod clean;
 mod core;
 mod delay;
 mod dissector;
@@ -57,7 +58,7 @@ enum Command {
     /// Say what this host offers and lacks
     Doctor(live::DoctorArgs),
     /// Remove what dead WiFu processes left on this host
-    Clean(live::CleanArgs),
+    Clean(clean::CleanArgs),
     /// Run handlers on every packet that passes this host
     Core(core::CoreArgs),
     /// Measure the delay of a device, for handlers that collect it
@@ -131,7 +132,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Daemon(args) => live::daemon(&args, registry),
         Command::Ss(args) => ss::run(&args, registry),
         Command::Doctor(args) => live::doctor(&args),
-        Command::Clean(args) => live::clean(&args),
+        Command::Clean(args) => clean::clean(&args),
         Command::Core(args) => core::run(&args, registry),
         Command::Delay(args) => delay::run(&args),
         Command::Exec(args) => exec::run(&args, registry),

@@ -11,7 +11,6 @@ use clap::{Args, ValueEnum};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use wifu_engine::EndpointConfig;
-use wifu_linux::clean::{Options as CleanOptions, clean as remove};
 use wifu_linux::daemon::{CarrierConfig, Daemon, DaemonConfig, DelayDir, FactsConfig, HostWork};
 use wifu_linux::faults::FaultConfig;
 use wifu_linux::front::FrontConfig;
@@ -112,8 +111,8 @@ pub struct DaemonArgs {
     /// this host and those that the host relays; repeat for more
     #[arg(long, value_name = "PROTOCOL")]
     serve: Vec<String>,
-    /// UDP port by which nodes tell packets that are UDP datagrams by their own header (ATP); either
-    /// end of a connection has one of them; repeat for more, the same on all hosts
+    /// UDP port by which nodes tell packets that are UDP datagrams by their own header (ATP);
+    /// either end of a connection has one of them; repeat for more, the same on all hosts
     /// [default: the format's: 9438]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     service_port: Vec<u16>,
@@ -552,68 +551,6 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         print!("{}", diagnosis.table());
     }
     Ok(if diagnosis.is_complete() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-/// `wifu clean`.
-#[derive(Args)]
-pub struct CleanArgs {
-    /// Only print the steps
-    #[arg(long)]
-    dry_run: bool,
-    /// Also what living processes of ours own
-    #[arg(long)]
-    all: bool,
-    /// For machines
-    #[arg(long)]
-    json: bool,
-}
-
-/// `wifu clean` without options.
-///
-/// # Errors
-/// The host can't be asked what there is.
-pub fn clean_stale() -> anyhow::Result<ExitCode> {
-    clean(&CleanArgs {
-        dry_run: false,
-        all: false,
-        json: false,
-    })
-}
-
-/// Remove what dead WiFu processes left on this host, and nothing else.
-///
-/// # Errors
-/// The host can't be asked what there is.
-pub fn clean(args: &CleanArgs) -> anyhow::Result<ExitCode> {
-    let report = remove(CleanOptions {
-        dry_run: args.dry_run,
-        all: args.all,
-    })?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        for step in &report.steps {
-            println!("{step}");
-        }
-        for kept in &report.kept {
-            println!("kept: {kept}");
-        }
-        for failed in &report.failed {
-            eprintln!("failed: {failed}");
-        }
-        if report.dropped > 0 {
-            let n = report.dropped;
-            println!("{n} packets of lanes were dropped since their daemons were killed");
-        }
-        if report.steps.is_empty() {
-            println!("nothing of ours to remove");
-        }
-    }
-    Ok(if report.failed.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

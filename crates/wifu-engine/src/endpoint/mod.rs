@@ -121,8 +121,8 @@ impl Endpoint {
         self.len() == 0
     }
 
-    /// Local ports at which packets of this protocol number have to do with a connection, be it that
-    /// it only rests, or with a listener.
+    /// Local ports at which packets of this protocol number have to do with a connection, be it
+    /// that it only rests, or with a listener.
     pub fn local_ports(&self, proto: u8) -> BTreeSet<u16> {
         let conns = self.conns().filter_map(|id| self.conn(id));
         let tuples = conns.map(Conn::tuple).filter(|t| t.proto == proto);

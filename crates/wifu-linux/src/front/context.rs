@@ -35,8 +35,8 @@ pub trait Host {
         Ok(crate::carrier::route_to(remote)?.source)
     }
 
-    /// Have a local port at the kernel, for connections to a remote one or for a listener, where the
-    /// packets of a blueprint are datagrams of UDP; 0: any. Gives the port.
+    /// Have a local port at the kernel, for connections to a remote one or for a listener, where
+    /// the packets of a blueprint are datagrams of UDP; 0: any. Gives the port.
     ///
     /// # Errors
     /// Why it cannot be had, as an errno and for the user to read.
