@@ -252,7 +252,7 @@ def test_a_lanes_credits_are_recorded_on_sim_and_emu() -> None:
     """The hop protocol of `examples/custom`, which brings lanes of eight packets."""
     if not loaded("test_a_lanes_credits_are_recorded_on_sim_and_emu"):
         return
-    names = ["flow.1.n2.hop-credit.credits", "flow.1.n2.queued", "flow.1.n1.hop-credit.credits"]
+    names = ["flow.1.n2.held-credit.credits", "flow.1.n2.queued", "flow.1.n1.held-credit.credits"]
     scenario = {
         "topology": {"words": "linear,3,rate=24M"},
         "flow": [{"from": "n1", "to": "n3", "protocol": "hop", "app": "file", "bytes": "2M"}],

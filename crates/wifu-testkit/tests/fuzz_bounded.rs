@@ -122,7 +122,7 @@ fn dictionaries_have_what_parsers_look_for() {
     assert_eq!(entry(of("atp"), "feedback_1"), [0x40]);
     assert_eq!(entry(of("atp"), "holes_16"), [0, 16]);
     assert_eq!(entry(of("atp"), "delay_4294967295"), [0xFF; 4]);
-    assert_eq!(entry(of("hxh"), "type_3"), [3]);
+    assert_eq!(entry(of("hxh"), "type_5"), [5]);
     assert_eq!(entry(of("hxh"), "list_2"), [0, 2]);
     assert_eq!(entry(of("tcp"), "syn_1"), [2]);
     assert_eq!(entry(of("over_udp"), "constants_0"), [2, 1, 0]);

@@ -35,7 +35,7 @@ pub fn is_next(seg: &Segment<'_>, cx: &Cx<'_>) -> bool {
 /// Hands packets down in order, advertises half of its free places, passes the passive
 /// acknowledgement on; before the last hop it keeps a packet until the destination says it has it.
 pub static HOP_QUEUE: Descriptor = Descriptor {
-    name: "hop-queue",
+    name: "held-queue",
     role: Role::Reliable,
     doc: "The queue of a lane: credits, passive and last-hop acknowledgement.",
     words: &[PACK, CREDITS, LHACK, TRANSMITTER],
@@ -248,7 +248,7 @@ impl Component for HopQueue {
 /// Where nothing is overheard, as over wires, a timer lets one packet go at a time; where no driver
 /// reports, a credit of a packet that was lost comes back with the next one overheard.
 pub static HOP_CREDIT: Descriptor = Descriptor {
-    name: "hop-credit",
+    name: "held-credit",
     role: Role::Gate,
     doc: "Sends a packet per credit overheard from the next hop.",
     words: &[CREDITS],

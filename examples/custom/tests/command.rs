@@ -76,11 +76,11 @@ fn a_file_adds_to_what_is_embedded() {
 
 #[test]
 fn what_parts_require_is_shown_and_refused_where_nobody_tells_it() {
-    let (ok, said) = custom(&["describe", "hop-credit"]);
+    let (ok, said) = custom(&["describe", "held-credit"]);
     let credit = "Requires site.next_hop (the next hop)\n  Requires frame.transmitter (who";
     assert!(ok && said.contains(credit), "{said}");
     let (_, said) = custom(&["describe", "hop"]);
-    let hop = "  Requires site.next_hop (the next hop): hop-queue, hop-credit.\n";
+    let hop = "  Requires site.next_hop (the next hop): held-queue, held-credit.\n";
     assert!(said.contains(hop), "{said}");
     let (_, said) = custom(&["list", "facts"]);
     let known = "\n  site.next_hop      the next hop: wifu sim with radios, wifu sim over wires, wifu daemon \
@@ -98,7 +98,7 @@ fn what_parts_require_is_shown_and_refused_where_nobody_tells_it() {
     assert!(sim.0, "{}", sim.1);
     assert!(live.iter().all(|l| l.0), "{live:?}");
     let key = "\"key\": \"lane.mine.gates\"";
-    let why = "\"problem\": \"hop-credit requires site.next_hop (the next hop), which is not known \
+    let why = "\"problem\": \"held-credit requires site.next_hop (the next hop), which is not known \
                in `wifu mock`; it is in `wifu sim` with radios, `wifu sim` over wires, \
                `wifu daemon --serve`\"";
     assert!(

@@ -20,10 +20,10 @@ const SERIES: [&str; 8] = [
     "flow.1.record-source.explicit",
     "flow.1.record-source.resent",
     "flow.1.peer.record-sink.last_hop_acks",
-    "flow.1.n1.hop-credit.credits",
-    "flow.1.n1.hop-credit.forced",
-    "flow.1.n1.hop-credit.undone",
-    "flow.1.n1.hop-credit.rerouted",
+    "flow.1.n1.held-credit.credits",
+    "flow.1.n1.held-credit.forced",
+    "flow.1.n1.held-credit.undone",
+    "flow.1.n1.held-credit.rerouted",
 ];
 
 const CHAIN: &str = "[topology]\nwords = \"linear,5,snr=20\"\nset = \"TB-W9\"\n";
@@ -37,7 +37,7 @@ fn flow(from: &str, to: &str, protocol: &str, bytes: &str) -> String {
 
 fn simulation(text: &str, registry: &Registry) -> Result<Simulation, String> {
     let gated = !text.contains("hop-without-credits");
-    let series = SERIES.iter().filter(|s| gated || !s.contains("hop-credit"));
+    let series = SERIES.iter().filter(|s| gated || !s.contains("held-credit"));
     let series: Vec<String> = series.map(|s| format!("{s:?}")).collect();
     let series = series.join(", ");
     let text = format!("{text}[stop]\ntime = \"120s\"\n[record]\nseries = [{series}]\n");
@@ -90,7 +90,7 @@ fn credits_hold_every_sender_back_and_no_lane_overflows() {
     let queue = flow.limited_s.get("queue").copied().unwrap_or_default();
     assert!(queue > 0.5 * flow.until_s, "{:?}", flow.limited_s);
     assert_eq!((flow.retransmissions, flow.timeouts), (0, None));
-    let credits = &outcome.series["flow.1.n1.hop-credit.credits"];
+    let credits = &outcome.series["flow.1.n1.held-credit.credits"];
     assert!(
         credits.iter().any(|c| c.1 == 0.0),
         "the source was held back"
@@ -166,13 +166,13 @@ fn losses_of_packets_acknowledgements_and_credits_are_survived() {
             flow.until_s,
             flow.packets.link,
             value("flow.1.record-source.resent"),
-            value("flow.1.n1.hop-credit.forced"),
-            value("flow.1.n1.hop-credit.undone"),
+            value("flow.1.n1.held-credit.forced"),
+            value("flow.1.n1.held-credit.undone"),
         );
         assert!(flow.packets.link > 20);
         assert!(value("flow.1.record-source.resent") > 0.0);
         assert!(
-            value("flow.1.n1.hop-credit.undone") > 0.0,
+            value("flow.1.n1.held-credit.undone") > 0.0,
             "the driver reports"
         );
         assert!(lanes(&outcome).iter().all(|l| l.most <= 8));
@@ -194,7 +194,7 @@ fn a_new_route_is_told_and_what_the_old_one_took_along_is_repaired() {
         flow("n1", "n4", "hop", "2M"),
     ));
     assert_eq!(outcome.flows[0].bytes, 2_000_000);
-    let rerouted = last(&outcome, "flow.1.n1.hop-credit.rerouted");
+    let rerouted = last(&outcome, "flow.1.n1.held-credit.rerouted");
     let taken = lanes(&outcome).iter().map(|l| l.taken).collect::<Vec<_>>();
     println!(
         "{taken:?}, told {rerouted:?} times, {:.2} s",
@@ -287,7 +287,7 @@ fn more_than_the_buffer_holds_arrives_where_nothing_is_overheard() {
     ));
     assert_eq!(outcome.flows[0].bytes, 300_000);
     // The credit timers let it go, one packet at a time.
-    assert!(last(&outcome, "flow.1.n1.hop-credit.forced").is_some_and(|n| n > 20.0));
+    assert!(last(&outcome, "flow.1.n1.held-credit.forced").is_some_and(|n| n > 20.0));
 }
 
 #[test]
