@@ -37,7 +37,9 @@ fn flow(from: &str, to: &str, protocol: &str, bytes: &str) -> String {
 
 fn simulation(text: &str, registry: &Registry) -> Result<Simulation, String> {
     let gated = !text.contains("hop-without-credits");
-    let series = SERIES.iter().filter(|s| gated || !s.contains("held-credit"));
+    let series = SERIES
+        .iter()
+        .filter(|s| gated || !s.contains("held-credit"));
     let series: Vec<String> = series.map(|s| format!("{s:?}")).collect();
     let series = series.join(", ");
     let text = format!("{text}[stop]\ntime = \"120s\"\n[record]\nseries = [{series}]\n");
