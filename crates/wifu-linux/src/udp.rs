@@ -7,7 +7,7 @@
 //! header are on the wire, so that packets are so much shorter.
 //!
 //! Packets that are datagrams of UDP by their own format (ATP, Behaviour 8.1) go as they are, from
-//! the port that they have: each of their local ports has a socket ([`crate::ports`]). In the
+//! the port that they have: each of their local ports has a socket (the module `ports`). In the
 //! daemon they have the number of UDP. UDP's checksum is 0 there: nodes on the way write in them,
 //! and their own covers what matters.
 
