@@ -43,6 +43,9 @@ mod soak;
 
 const WIFU: &str = env!("CARGO_BIN_EXE_wifu");
 
+/// A line of the prompt that goes on once a program said a word into a file.
+const AWAIT: &str = concat!("sh ", env!("CARGO_MANIFEST_DIR"), "/tests/emu/await.sh");
+
 /// Emulations make each other late.
 static ONE: Mutex<()> = Mutex::new(());
 

@@ -431,6 +431,8 @@ fn a_relay_without_a_daemon_is_noticed_by_both_ends() {
     );
     let noticed = row.found(2, |c| c["unserved"].as_u64() > Some(20));
     println!("{noticed}");
+    // Who sends learns of it from what is answered.
+    row.found(0, |c| c["unserved"].as_u64() > Some(10));
     assert!(
         noticed["remote"]
             .as_str()

@@ -16,7 +16,7 @@ fn fetch(name: &str, bytes: usize, first: &str) -> Option<(Value, impl Fn(&str) 
     let lines = format!(
         "{first}\
          n4 cd {at}; {over} python3 -um http.server 8000 --bind 10.0.0.4 >server 2>&1 & \
-            echo $! >{at}/pid; until grep -q Serving {at}/server; do sleep 0.05; done\n\
+            echo $! >{at}/pid; {AWAIT} Serving {at}/server\n\
          n1 cd {at}; {over} curl -sS -m 60 -o got http://10.0.0.4:8000/file >curl 2>&1; \
             cmp file got >cmp 2>&1 && echo same >>cmp; true\n\
          n4 {WIFU} ss >{at}/ss\n\

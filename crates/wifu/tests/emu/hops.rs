@@ -34,9 +34,9 @@ fn snoop_resends_on_a_relay_and_all_else_is_the_kernels() {
          n2 nft list ruleset >{rules}.before\n\
          snr n2 n3 15.6\n\
          n3 {over} serve 10.0.0.3 7000 >{said}.server & echo $! >>{said}.pids; \
-            until grep -q listening {said}.server; do sleep 0.05; done\n\
+            {AWAIT} listening {said}.server\n\
          n3 {kernel} serve 10.0.0.3 7001 >{said}.kernel & echo $! >>{said}.pids; \
-            until grep -q listening {said}.kernel; do sleep 0.05; done\n\
+            {AWAIT} listening {said}.kernel\n\
          n1 {over} send 10.0.0.3 7000 300000 60 >{said}.client\n\
          n1 {kernel} send 10.0.0.3 7001 100000 60 >{said}.clientk\n\
          n1 ping -c3 -i0.2 10.0.0.2 >{said}.ping\n\
@@ -106,7 +106,7 @@ fn the_delay_of_the_slowest_host_comes_back_in_tp_alphas_shim() {
     let said = said.display();
     let lines = format!(
         "n4 {over} serve 10.0.0.4 7000 >{said}.server & echo $! >{said}.pid; \
-            until grep -q listening {said}.server; do sleep 0.05; done\n\
+            {AWAIT} listening {said}.server\n\
          n1 {over} send 10.0.0.4 7000 1000000 60 >{said}.client &\n\
          n1 for i in $(seq 60); do test -s {said}.client && break; \
             timeout 1 {WIFU} ss --watch --json --interval 0.05; done >{said}.watch 2>&1\n\
@@ -163,7 +163,7 @@ fn daemons_take_the_time_of_a_stack_in_python() {
     let said = said.display();
     let lines = format!(
         "n3 {over} serve 10.0.0.3 7000 >{said}.server & echo $! >{said}.pid; \
-            until grep -q listening {said}.server; do sleep 0.05; done\n\
+            {AWAIT} listening {said}.server\n\
          n1 {over} send 10.0.0.3 7000 300000 60 >{said}.client\n\
          n3 kill $(cat {said}.pid)\n"
     );
@@ -217,9 +217,9 @@ fn snoop_resends_for_the_kernels_tcp_as_well() {
     let lines = format!(
         "snr n2 n3 15.6\n\
          n2 {WIFU} core --config {file} >{said}.core 2>{said}.log & echo $! >{said}.pid; \
-            until grep -q ready {said}.log {said}.core; do sleep 0.05; done\n\
+            {AWAIT} ready {said}.log {said}.core\n\
          n3 python3 {peer} serve 10.0.0.3 7001 >{said}.server & echo $! >{said}.pids; \
-            until grep -q listening {said}.server; do sleep 0.05; done\n\
+            {AWAIT} listening {said}.server\n\
          n1 python3 {peer} send 10.0.0.3 7001 1000000 60 >{said}.client\n\
          n2 kill $(cat {said}.pid); while kill -0 $(cat {said}.pid) 2>&-; do sleep 0.05; done\n\
          n3 kill $(cat {said}.pids)\n"

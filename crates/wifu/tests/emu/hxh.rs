@@ -19,7 +19,7 @@ fn fetch(protocol: &str, bytes: usize) -> Option<(Value, String)> {
     let (at, over) = (dir.0.display(), format!("{WIFU} exec -p {protocol} --"));
     let lines = format!(
         "n5 cd {at}; {over} python3 -um http.server 8000 --bind 10.0.0.5 >server 2>&1 & \
-            echo $! >{at}/pid; until grep -q Serving {at}/server; do sleep 0.05; done\n\
+            echo $! >{at}/pid; {AWAIT} Serving {at}/server\n\
          n3 for i in $(seq 60); do timeout 1 {WIFU} ss --watch --json --interval 0.05; \
             test -e {at}/cmp && break; done >{at}/watch 2>&1 &\n\
          n1 cd {at}; {over} curl -sS -m 100 -o got http://10.0.0.5:8000/file >curl 2>&1; \
