@@ -86,6 +86,8 @@ pub struct LaneCounters {
     pub strangers: u64,
     /// Packets of which a copy was handed down while the lane kept them.
     pub copies: u64,
+    /// Packets whose checksum is wrong: dropped, and not believed where they are overheard.
+    pub damaged: u64,
     /// Packets that came back because nothing would take them.
     pub returned: u64,
     /// Packets dropped: the lane was full.

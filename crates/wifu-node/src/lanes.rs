@@ -3,11 +3,11 @@
 //! them down when its parts permit it.
 
 use crate::custody::{FlowKey, Held, LaneCounters, LanesConfig, Origin, Seen, Took};
-use crate::down::{Down, named, transport};
+use crate::down::{Down, named};
 use crate::turn::{QUANTUM, Scheduler, Turn};
 use crate::ways::Toward;
 use crate::{Protocol, Ways};
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::Ipv4Addr;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wifu_core::Select;
@@ -20,7 +20,7 @@ use wifu_wire::{Class, FrameFacts, Head, LinkTo, Notes, Place, Rng, Time, Wire};
 const WAITS: usize = 8;
 
 pub(crate) struct Served {
-    select: Select,
+    pub(crate) select: Select,
     pub(crate) wire: Arc<dyn Wire>,
     lane: Arc<Blueprint>,
 }
@@ -134,6 +134,16 @@ impl Lanes {
             return Seen::On;
         };
         let now = ways.now();
+        // A number that nobody sent would hold for good: lanes only ever learn of more.
+        if from != Origin::Own && !self.sound(ticket, at, key, ways) {
+            // An end counts its own.
+            let on = from == Origin::Link;
+            return if on {
+                Seen::Dropped("checksum")
+            } else {
+                Seen::On
+            };
+        }
         let wire = &self.served[usize::from(key.served)].wire;
         let class = wire.class(&ways.octets(ticket)[at..]);
         if matches!(from, Origin::Link | Origin::Own) {
@@ -208,6 +218,9 @@ impl Lanes {
         let Some((at, key, header)) = self.parse(ticket, ways) else {
             return;
         };
+        if !self.sound(ticket, at, key, ways) {
+            return;
+        }
         // Whoever repeats another node's packet at a lower layer does not speak for it.
         let wire = &self.served[usize::from(key.served)].wire;
         let says = named(&**wire, &self.head);
@@ -454,26 +467,6 @@ impl Lanes {
             };
             self.table.get(&key).map(|i| (*i, told))
         })
-    }
-
-    /// Where the transport header of a packet is, its flow, and the header's length; `self.head` is
-    /// the packet's. `None` if it is of no composition that has lanes here.
-    fn parse(&mut self, ticket: Ticket, ways: &dyn Ways) -> Option<(usize, FlowKey, usize)> {
-        let packet = ways.octets(ticket);
-        let at = transport(packet)?;
-        let served = self.served.iter().position(|s| s.select.fits(packet))?;
-        let wire = &self.served[served].wire;
-        let header = wire.parse(&packet[at..], &mut self.head).ok()?;
-        let ip = ways.ip(ticket);
-        self.head.ttl = ip.ttl;
-        let key = FlowKey {
-            served: served as u16,
-            proto: ip.proto,
-            conn_id: self.head.conn_id,
-            source: SocketAddrV4::new(ip.src, self.head.sport),
-            target: SocketAddrV4::new(ip.dst, self.head.dport),
-        };
-        Some((at, key, header))
     }
 
     /// The lane of a flow, which is opened if there is none and room for one.

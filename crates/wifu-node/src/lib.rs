@@ -12,6 +12,7 @@ mod lanes;
 mod naming;
 mod node;
 mod passage;
+mod read;
 mod registry;
 mod substrate;
 mod turn;

@@ -540,3 +540,30 @@ fn an_overheard_packet_that_names_another_transmitter_is_not_believed() {
     assert_eq!(overhear(&heard(6)), (100, 1));
     assert_eq!(overhear(&FrameFacts::NONE), (200, 1), "nobody knows better");
 }
+
+#[test]
+fn what_was_damaged_on_the_way_is_dropped_and_not_believed_where_it_is_overheard() {
+    let mut rig = asking();
+    let _ = rig.offer(1, B, 1, 100);
+    let down = rig.lanes.poll(&mut rig.pool).expect("the packet");
+    let mut octets = rig.pool.octets(down.ticket).to_vec();
+    *octets.last_mut().expect("it is long") ^= 1;
+    let damaged = rig.pool.insert(octets, true);
+    let facts = FrameFacts {
+        transmitter: Neighbour::new(1, [2, 0, 0, 0, 0, 5]),
+        ..FrameFacts::NONE
+    };
+    TOLD.set((0, 0));
+    rig.lanes.overheard(damaged, &facts, &rig.pool);
+    assert_eq!((TOLD.get().1, rig.lanes.counters().damaged), (0, 1));
+    for (from, seen) in [
+        (Origin::Link, Seen::Dropped("checksum")),
+        (Origin::ForHere, Seen::On),
+    ] {
+        let found = rig
+            .lanes
+            .see(damaged, &mut facts.clone(), from, &mut rig.pool);
+        assert_eq!(found, seen);
+    }
+    assert_eq!(rig.lanes.counters().damaged, 3);
+}

@@ -699,6 +699,15 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
 }
 
 #[test]
+fn who_asks_for_no_routes_may_have_nodes_that_hear_nobody() {
+    let far = "[placement]\nkind = \"uniform\"\ncount = 2\narea_m = [1e6, 1e6]\n\
+               accept = { max_draws = 5 }\n";
+    let plan = file(far);
+    assert_eq!(plan.nodes.len(), 2);
+    assert!(plan.gains.iter().all(Vec::is_empty));
+}
+
+#[test]
 fn a_wired_node_stands_beside_the_mesh() {
     let plan = file(
         "set = \"TB-B\"\n[[node]]\nname = \"server\"\nwired_only = true\n\

@@ -154,6 +154,35 @@ fn every_packet_is_confirmed_over_the_last_hop_and_kept_so_long() {
     assert_eq!(relay.taken, u64::from(packets) + 1);
 }
 
+/// Where the queue and the ring before the last hop hold packets for longer than any first guess,
+/// they still go once.
+#[test]
+fn long_queues_before_the_last_hop_make_nothing_go_twice() {
+    let mut took = Vec::new();
+    for places in [8, 32, 256] {
+        let protocol = format!("hxh,lane.packets={places}");
+        let outcome = run(&protocol, 2, "1M", PATIENT);
+        tell(&protocol, &outcome);
+        let relay = lanes(&outcome)[1];
+        let packets = 1_000_000_u64.div_ceil(1_444) + 1;
+        assert!(relay.sent < packets + packets / 4, "{places}: {relay:?}");
+        took.push(outcome.flows[0].until_s);
+    }
+    assert!(took[2] < 1.5 * took[0], "{took:?}");
+}
+
+//= spec#10.9
+// What has no room at the destination is not delivered, whatever the MAC says of it.
+#[test]
+fn where_the_last_hop_is_confirmed_the_mac_is_not_believed_there() {
+    for more in ["", ",lane.credits=simple,lane.packets=16"] {
+        let protocol = format!("hxh,lane.custody=mac,rcv_wnd=11552{more}");
+        let outcome = run(&protocol, 4, "500k", "[radio]\nattempts = 1\n");
+        tell(&protocol, &outcome);
+        assert!(last(&outcome, "peer.hxh-sink.refused") > 0.0, "{protocol}");
+    }
+}
+
 #[test]
 fn losses_are_repaired_at_the_last_hop_and_end_to_end() {
     for protocol in ["hxh", "hxh-nolh"] {
@@ -264,6 +293,11 @@ fn nodes_that_acknowledge_to_each_other_repair_each_hop() {
     assert!(last(&with, "n1.hop-queue.again") > 0.0);
     let [few, many] = [&with, &without].map(|o| o.flows[0].retransmissions);
     assert!(2 * few < many, "{few} and {many} end to end");
+    // More than a node may keep are as many as it may.
+    let many = run("hxh-nolh,lane.hop_ack=64", 4, "300k", lossy);
+    tell("with 64", &many);
+    let [four, all] = [&with, &many].map(|o| o.flows[0].until_s);
+    assert!(all < 1.5 * four, "{all} and {four} s");
 }
 
 //= spec#10.8
@@ -351,13 +385,19 @@ fn a_relay_that_lost_its_lane_begins_afresh_and_what_it_held_is_repaired() {
             off += &format!("[[event]]\nat = \"{at}\"\n{what} = [\"n2\", \"{other}\"]\n");
         }
     }
-    for protocol in ["hxh", "hxh-nolh"] {
+    for protocol in ["hxh", "hxh-nolh", "hxh-ns2"] {
         let outcome = run(protocol, 4, "300k", &format!("{PATIENT}{off}"));
         tell(protocol, &outcome);
         // One of each direction, and another one when data came again.
         let relay = lanes(&outcome)[1];
         assert!(relay.opened >= 3, "{relay:?}");
+        // Only what waits for a report of the MAC is still there when the lane closes.
+        assert_eq!(relay.idled > 0, protocol == "hxh-ns2", "{relay:?}");
         assert!(outcome.flows[0].retransmissions > 0);
-        assert!(last(&outcome, "n1.hop-queue.pack") > 100.0);
+        match protocol {
+            // The source's own lane closed as well, and began anew.
+            "hxh-ns2" => assert!(outcome.flows[0].retransmissions >= relay.idled),
+            _ => assert!(last(&outcome, "n1.hop-queue.pack") > 100.0),
+        }
     }
 }

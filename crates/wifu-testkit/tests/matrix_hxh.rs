@@ -1,11 +1,12 @@
 //! HxH over a pair in virtual time: what Behaviour 18 asks of its ends, and that their mechanisms
 //! act. No node stands between them and no lane: what lanes do is tried over radios.
 
+use core::net::SocketAddrV4;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Fault, State};
-use wifu_testkit::pair::{App, Fate, Flying, Pair, Step, pattern};
+use wifu_testkit::pair::{App, Fate, Flying, Pair, SERVER, Step, pattern};
 use wifu_wire::{Head, Rng, Seq, Span, Time, Wire, hxh};
 
 /// With confirmation over the last hop, without, and as in ns-2.
@@ -265,6 +266,54 @@ fn losses_at_random_both_ways_are_repaired() {
     }
 }
 
+/// The ends tell each other what they take: none sends what the other has no place for.
+#[test]
+fn ends_that_take_packets_of_unlike_size_agree_on_the_smaller() {
+    for (client, server) in [("hxh,mss=500", "hxh"), ("hxh-nolh", "hxh-nolh,mss=500")] {
+        let (mut pair, seen) = pair((100_000, 50_000), |_| Fate::Deliver);
+        let at = SocketAddrV4::new(SERVER, 80);
+        let listens = pair.ends[1].listen(&protocol(server), at, 16);
+        listens.expect("the port is free");
+        pair.apps[0].conn = Some(pair.dial(&protocol(client)));
+        run(&mut pair, client, 7_200);
+        delivered(&pair, client);
+        for side in 0..2 {
+            let longest = data(&seen.borrow(), side).map(|l| l.octets).max();
+            assert_eq!(longest, Some(500), "{client} and {server}");
+        }
+    }
+}
+
+/// A packet comes whole: a buffer holds one at least.
+#[test]
+fn a_buffer_below_one_packet_holds_one() {
+    for spec in ["hxh,rcv_wnd=1443", "hxh-nolh,rcv_wnd=1000"] {
+        let (pair, _) = complete(spec, 20_000, |_| Fate::Deliver);
+        assert!(pair.now < Time::ZERO + secs(300), "{spec}: {:?}", pair.now);
+    }
+}
+
+//= spec#10.7
+// "gap detected (seq > highest+1) -> start 50 ms timer": each gap its own.
+#[test]
+fn a_gap_that_closed_leaves_the_next_one_its_whole_wait() {
+    for spec in SPECS {
+        let (_, seen) = complete(spec, 300_000, move |l| {
+            match (l.is_data() && l.from == 0 && !l.has(RTX), l.head.seq.0) {
+                (true, 20) => Fate::Behind(2),
+                (true, 90) => Fate::Drop,
+                _ if l.kind == hxh::ACK && l.at < Time(1_000_000) + ms(90) => Fate::Drop,
+                _ => Fate::Deliver,
+            }
+        });
+        let first = seen.iter().find(|l| l.kind == hxh::NACK);
+        let first = first.expect("a list");
+        let gap = data(&seen, 0).find(|l| l.head.seq == Seq(91));
+        assert_eq!(first.at - gap.expect("it came").at, ms(60), "{spec}");
+        assert_eq!(first.head.ranges(), [(Seq(90), Seq(91))], "{spec}");
+    }
+}
+
 //= spec#10.7
 #[test]
 fn a_gap_is_listed_after_50_ms_and_only_what_was_lost_goes_again() {
@@ -416,7 +465,7 @@ fn packets_that_are_overtaken_go_again_once_at_the_most() {
             .count();
         let again = pair.conn(0).board().tx.retransmits as usize;
         // Those at the end, which nothing overtakes, are 0.2 s late.
-        assert!(held > 20 && again <= 10, "{spec}: {again} of {held}");
+        assert!(held > 20 && again <= 3, "{spec}: {again} of {held}");
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0 version, type | 1 flags | 2 list count | 4 sport | 6 dport | 8 conn id | 12 seq, or ack
-//! 16 pack | 20 credits | 22 hop ttl | 23 reserved | 24 transmitter | 28 ts, or ts_echo
+//! 16 pack | 20 credits, or mss | 22 hop ttl | 23 reserved | 24 transmitter | 28 ts, or ts_echo
 //! 32 payload length | 34 checksum | 36 runs of 6 octets: first number, how many
 //! ```
 
@@ -127,6 +127,10 @@ const WORDS: &[WordDecl] = &[
             "What the transmitter takes beyond what it has; on ACK and NACK what the destination \
              takes.",
         ),
+    octets("mss", 20, 2, Field::Own)
+        .on(&["syn", "synack"])
+        .unit("B")
+        .doc("The largest payload that the end takes."),
     octets("hop_ttl", 22, 1, Field::HopsLeft(65))
         .by(COUNTED)
         .doc("64 less the nodes that passed the packet on by HxH."),

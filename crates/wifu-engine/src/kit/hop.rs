@@ -15,6 +15,8 @@ pub const CREDITS: WordSpec = WordSpec::new("credits", 16).by_hops();
 pub const LH: WordSpec = WordSpec::new("lh", 1);
 /// The source sends it again.
 pub const RTX: WordSpec = WordSpec::new("rtx", 1);
+/// The largest payload that an end takes, bytes: on SYN and SYNACK.
+pub const MSS: WordSpec = WordSpec::new("mss", 16);
 /// Who transmits this copy: the runner of lanes writes it.
 pub const TRANSMITTER: WordSpec = WordSpec::transmitter("transmitter");
 

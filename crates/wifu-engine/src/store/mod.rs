@@ -92,6 +92,12 @@ impl StorePlan {
             board.site.rcv_buf
         };
         let records = self.kind == StoreKind::Records;
+        // A record comes whole: with less room than that for one nothing ever would.
+        let rcv = if records {
+            rcv.max(board.conn.mss)
+        } else {
+            rcv
+        };
         Store {
             tx,
             rx: Reassembly::new(rcv, receive),

@@ -108,6 +108,8 @@ struct HopCredit {
     asked: bool,
     /// Waits in a row that nothing ended.
     streak: u32,
+    /// Packets that came back and wait as those of the queue do, perhaps outside of it.
+    back: u32,
     /// Heard, forced, asked, undone, rerouted.
     counts: [u32; 5],
 }
@@ -130,6 +132,7 @@ impl HopCredit {
             ask: false,
             asked: false,
             streak: 0,
+            back: 0,
             counts: [0; 5],
         }
     }
@@ -150,7 +153,8 @@ impl HopCredit {
 
     /// The timer runs while packets wait and there is no credit.
     fn review(&mut self, cx: &mut Cx<'_>) {
-        let dry = self.left == Some(0) && cx.board.app.queued > 0 && !cx.board.site.last_hop;
+        let waits = cx.board.app.queued > 0 || self.back > 0;
+        let dry = self.left == Some(0) && waits && !cx.board.site.last_hop;
         if !dry {
             cx.out.disarm(0);
             self.ask = false;
@@ -191,6 +195,7 @@ impl HopCredit {
     fn went(&mut self, number: Seq, cx: &mut Cx<'_>) {
         self.open(cx);
         self.force = false;
+        self.back = self.back.saturating_sub(1);
         if cx.board.site.last_hop {
             return;
         }
@@ -261,7 +266,10 @@ impl Component for HopCredit {
             Signal::Wrote => self.open(cx),
             Signal::Sent(s) if s.kind == Kind::New => self.went(s.seq, cx),
             Signal::Sent(_) => return,
-            Signal::Returned(number) => self.undo(*number),
+            Signal::Returned(number) => {
+                self.back += 1;
+                self.undo(*number);
+            }
             // Another next hop: it has promised nothing yet.
             //= spec#10.8
             Signal::Route if cx.board.site.next_hop != self.next => {
@@ -545,6 +553,20 @@ mod tests {
         let _ = t.signal(Signal::Returned(Seq(2)));
         assert_eq!(credits(&t), 1, "once");
         assert!(send(&mut t, 2));
+    }
+
+    #[test]
+    fn a_packet_that_came_back_waits_for_credits_though_it_is_not_in_the_queue() {
+        let mut t = lane(4, &[]);
+        let _ = (send(&mut t, 1), send(&mut t, 2));
+        t.board.app.queued = 0;
+        let _ = t.signal(Signal::Returned(Seq(2)));
+        hear(&mut t, 1, 0);
+        assert_eq!(credits(&t), 0);
+        assert!(waits(&t).is_some(), "else it would wait for ever");
+        let _ = t.advance(t.due(0));
+        assert!(send(&mut t, 2));
+        assert_eq!(waits(&t), None);
     }
 
     #[test]

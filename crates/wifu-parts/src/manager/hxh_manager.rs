@@ -11,7 +11,7 @@ use wifu_engine::Tuple;
 use wifu_engine::admission::{Admission, Key};
 use wifu_engine::board::{ConnFacts, State};
 use wifu_engine::component::Cx;
-use wifu_engine::kit::hop::TYPE;
+use wifu_engine::kit::hop::{MSS, TYPE};
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Facts, Fault, FieldUse, Kind, Out, ParamSpec, Params,
     Role, Segment, Signal, Want,
@@ -31,7 +31,7 @@ pub static HXH_MANAGER: Descriptor = Descriptor {
         100,
         "SYNs sent before giving up (Behaviour 10.8).",
     )],
-    words: &[TYPE],
+    words: &[TYPE, MSS],
     reads: Facts::TX.with(Facts::RX),
     writes: Facts::CONN,
     hears: &[
@@ -97,6 +97,7 @@ const SILENCE: Span = Span(60_000_000_000);
 #[derive(Default)]
 struct HxhManager {
     kind: Word,
+    mss: Word,
     most: u32,
     tries: u32,
     /// Nothing but the SYN was seen.
@@ -112,6 +113,7 @@ impl HxhManager {
     fn new(p: &Params<'_>) -> HxhManager {
         HxhManager {
             kind: p.word("type"),
+            mss: p.word("mss"),
             most: p.int("syn_tries") as u32,
             ..HxhManager::default()
         }
@@ -141,13 +143,23 @@ impl HxhManager {
         cx.out.emit(Signal::Ended(fault));
     }
 
-    /// The peer's SYN, or its answer to ours.
-    fn open(&mut self, head: &Head, cx: &mut Cx<'_>) {
-        let site = cx.board.site.clone();
-        let full = site.mtu.saturating_sub(site.overhead);
-        let mss = match site.mss_limit {
+    /// The largest payload that this end takes, bytes.
+    fn takes(board: &Board) -> u32 {
+        let full = board.site.mtu.saturating_sub(board.site.overhead);
+        match board.site.mss_limit {
             0 => full,
             limit => full.min(limit),
+        }
+    }
+
+    /// The peer's SYN, or its answer to ours. Records have the same size in both directions: the
+    /// smaller of what the ends take. Data that open do not say it.
+    fn open(&mut self, head: &Head, cx: &mut Cx<'_>) {
+        let site = cx.board.site.clone();
+        let own = Self::takes(&cx.board);
+        let mss = match head.get(self.mss) {
+            theirs if theirs > 0 && head.flags.has(Flags::SYN) => own.min(theirs),
+            _ => own,
         };
         cx.write(|c: &mut ConnFacts| {
             (c.mss, c.overhead) = (mss, site.overhead);
@@ -306,10 +318,12 @@ impl Component for HxhManager {
             self.answer = false;
             (out.head.flags, out.head.ack) = (Flags::SYN, Some(Seq(0)));
             out.head.ts_echo = self.ts;
+            out.head.set(self.mss, Self::takes(&cx.board));
         } else {
             self.syn = false;
             (out.head.flags, out.head.seq) = (Flags::SYN, Seq(0));
             out.head.ts = Some(cx.now.wire_micros());
+            out.head.set(self.mss, Self::takes(&cx.board));
             let wait = (Span::SECOND * (1 << self.tries.min(6))).min(Span::SECOND * 64);
             cx.out.arm_after(RETRY, wait);
             self.tries += 1;

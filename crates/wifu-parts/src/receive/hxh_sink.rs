@@ -107,6 +107,8 @@ struct HxhSink {
     /// The latest timestamp that came.
     ts: Option<u32>,
     due: Due,
+    /// When the next list is due, while something is missing.
+    list_at: Time,
     /// Data came since the last list.
     fresh: bool,
     /// There was no room for a packet.
@@ -128,6 +130,7 @@ impl HxhSink {
             last: None,
             ts: None,
             due: Due::Nothing,
+            list_at: Time::NEVER,
             fresh: false,
             refused: false,
             counts: [0; 4],
@@ -183,8 +186,10 @@ impl HxhSink {
         let fin = self.ends(cx);
         //= spec#10.7
         // "gap detected (seq > highest+1) -> start 50 ms timer"
-        if Self::gap(cx) && !cx.out.armed(0) {
-            cx.out.arm_after(0, self.wait.max(Span(1)));
+        if !Self::gap(cx) {
+            self.list_in(None, cx);
+        } else if gap > 0 || !cx.out.armed(0) {
+            self.list_in(Some(self.wait.max(Span(1))), cx);
         }
         cx.out.emit(Signal::Arrived(Arrived {
             seq: number,
@@ -194,6 +199,16 @@ impl HxhSink {
             fin,
             ce: false,
         }));
+    }
+
+    /// The next list is due after so long at the latest; `None`: nothing is missing.
+    fn list_in(&mut self, wait: Option<Span>, cx: &mut Cx<'_>) {
+        let Some(wait) = wait else {
+            self.list_at = Time::NEVER;
+            return cx.out.disarm(0);
+        };
+        self.list_at = self.list_at.min(cx.now + wait);
+        cx.out.arm(0, self.list_at);
     }
 
     /// Whether the last packet was just delivered; the source learns of it at once.
@@ -265,11 +280,12 @@ impl Component for HxhSink {
     // "NACK to source listing ALL missing ranges below highest ...; repeat every 200 ms while
     // something is missing and data keeps arriving"
     fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
+        self.list_at = Time::NEVER;
         if Self::gap(cx) && core::mem::take(&mut self.fresh) {
             if self.due == Due::Nothing {
                 self.due = Due::Nack;
             }
-            cx.out.arm_after(0, self.repeat);
+            self.list_in(Some(self.repeat), cx);
         }
     }
 

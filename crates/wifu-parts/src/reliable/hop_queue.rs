@@ -87,7 +87,8 @@ pub static HOP_QUEUE: Descriptor = Descriptor {
 const SILENT: Span = Span(2_000_000_000);
 /// Runs of missing numbers that an acknowledgement to the node before names at most.
 const RUNS: usize = 64;
-/// Numbers so far below the highest that came count as having come: the source asks for them.
+/// Numbers so far below the highest that came count as having come: the source asks for them. No
+/// node before keeps packets for so long, unless it has more than twice as many places.
 const REMEMBERED: u32 = 1_024;
 
 /// What becomes of a kept packet.
@@ -106,6 +107,8 @@ enum Next {
 struct Kept {
     ticket: Ticket,
     number: Seq,
+    /// When it left first, and last.
+    first: Time,
     sent: Time,
     next: Next,
     tries: u32,
@@ -134,8 +137,10 @@ struct HopQueue {
     rtt: Ewma,
     /// Who asked for credits.
     asked: Option<Neighbour>,
-    /// What came from the node before, and how many since it was told.
+    /// What came from the node before, beyond what counts as having come, and how many since it
+    /// was told.
     came: Ranges,
+    floor: Option<Seq>,
     fresh: u32,
     /// It came just now; whether there is a place for it is to be seen.
     coming: Option<Seq>,
@@ -164,6 +169,7 @@ impl HopQueue {
             rtt: Ewma::new(0.875),
             asked: None,
             came: Ranges::new(RUNS),
+            floor: None,
             fresh: 0,
             coming: None,
             next: None,
@@ -200,11 +206,23 @@ impl HopQueue {
         (rtt * 2).clamp(Span::MILLI * 10, Span::SECOND)
     }
 
+    /// Whether the MAC says here what is kept no longer. Where the destination confirms packets
+    /// only that counts: one that it had no room for reached it as well.
+    fn by_mac(&self, board: &Board) -> bool {
+        self.mac && !(self.lh && board.site.last_hop)
+    }
+
     /// Whether what leaves now is kept.
     fn keeps(&self, board: &Board) -> bool {
         // The destination has no lane that could answer a node.
         let last = board.site.last_hop;
-        self.mac && !self.mute || self.every > 0 && !last || self.lh && last
+        self.by_mac(board) && !self.mute || self.every > 0 && !last || self.lh && last
+    }
+
+    /// Until when what leaves now is to be confirmed.
+    fn until(&self, cx: &Cx<'_>) -> Time {
+        let by_mac = self.by_mac(&cx.board);
+        cx.now + if by_mac { SILENT } else { self.patience() }
     }
 
     /// Whoever it was for has `number`: it is kept no longer.
@@ -213,10 +231,9 @@ impl HopQueue {
             return false;
         };
         if let Some(k) = self.kept.remove(at) {
-            // Of what went twice nobody knows which of the two was heard.
-            if k.tries == 0 {
-                self.rtt.add((cx.now - k.sent).as_secs_f64());
-            }
+            // From when it left first: if only those counted that left once, a queue that takes
+            // longer than the first guess would never be measured, and everything went twice.
+            self.rtt.add((cx.now - k.first).as_secs_f64());
             cx.out.release(k.ticket);
         }
         true
@@ -245,10 +262,13 @@ impl HopQueue {
         }
         self.before = seg.frame.transmitter;
         let number = seg.head.seq;
-        if self.came.covering(number).is_some() && seg.head.get(self.rtx) == 0 {
-            // The node before did not hear that it had come.
+        let below = self.floor.is_some_and(|f| number.upto(f));
+        if below || self.came.covering(number).is_some() {
+            // The node before did not hear that it had come, or the source lacks it.
             self.fresh = self.every;
-            return Admit::Drop("it has come already");
+            if seg.head.get(self.rtx) == 0 {
+                return Admit::Drop("it has come already");
+            }
         }
         self.coming = Some(number);
         Admit::Pass
@@ -258,9 +278,18 @@ impl HopQueue {
     fn taken_in(&mut self) {
         if let Some(number) = self.coming.take() {
             self.came.insert(number, number.plus(1));
-            self.fresh += 1;
+            self.fresh = self.fresh.saturating_add(1);
+            let first = Seq(number.0.saturating_sub(REMEMBERED));
+            let mut floor = self.floor.unwrap_or(first);
             let top = self.came.list().last().map_or(number, |r| r.1);
-            self.came.forget(top.minus(REMEMBERED));
+            if top.since(floor) > 1 + REMEMBERED {
+                floor = top.minus(1 + REMEMBERED);
+            }
+            if let Some((_, end)) = self.came.covering(floor.plus(1)) {
+                floor = end.minus(1);
+            }
+            self.came.forget(floor.plus(1));
+            self.floor = Some(floor);
         }
     }
 
@@ -285,10 +314,14 @@ impl HopQueue {
 
     /// The packet that leaves, and whether it is kept.
     fn again(&mut self, at: usize, keep: bool, cx: &mut Cx<'_>) -> Option<(Ticket, Seq)> {
-        let until = cx.now + if self.mac { SILENT } else { self.patience() };
+        let until = self.until(cx);
         let k = self.kept.get_mut(at)?;
         let found = (k.ticket, k.number);
         if keep {
+            // What came back never left.
+            if k.next == Next::Unsent {
+                k.first = cx.now;
+            }
             (k.sent, k.next) = (cx.now, Next::Waits(until));
         } else {
             self.kept.remove(at);
@@ -303,11 +336,12 @@ impl HopQueue {
         }
         let (ticket, number) = cx.store.pop()?;
         if keep {
-            let until = cx.now + if self.mac { SILENT } else { self.patience() };
-            let (sent, next, tries) = (cx.now, Next::Waits(until), 0);
+            let until = self.until(cx);
+            let (first, sent, next, tries) = (cx.now, cx.now, Next::Waits(until), 0);
             self.kept.push_back(Kept {
                 ticket,
                 number,
+                first,
                 sent,
                 next,
                 tries,
@@ -333,9 +367,14 @@ impl HopQueue {
         out.aside.to = self.before.map_or(LinkTo::Route, LinkTo::Neighbour);
         out.head.set(kind, hxh::HOP_ACK);
         let ranges = self.came.list();
-        out.head.seq = ranges.last().map_or(Seq(0), |r| r.1.minus(1));
-        for pair in ranges.windows(2) {
-            out.head.push_range((pair[0].1, pair[1].0));
+        let floor = self.floor.unwrap_or(Seq(0));
+        out.head.seq = ranges.last().map_or(floor, |r| r.1.minus(1));
+        let mut missing = floor.plus(1);
+        for r in ranges {
+            if missing.before(r.0) {
+                out.head.push_range((missing, r.0));
+            }
+            missing = r.1;
         }
         self.fresh = 0;
         self.counts[3] += 1;
@@ -399,7 +438,9 @@ impl Component for HopQueue {
                 }
                 self.rearm(cx);
             }
-            Signal::Status(s) if self.mac && s.class == Class::Data => self.on_status(s, cx),
+            Signal::Status(s) if self.by_mac(&cx.board) && s.class == Class::Data => {
+                self.on_status(s, cx);
+            }
             // What waited for the destination's word may be far from it now.
             Signal::Route if cx.board.site.next_hop != self.next => {
                 self.next = cx.board.site.next_hop;
@@ -414,7 +455,8 @@ impl Component for HopQueue {
 
     fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
         let now = cx.now;
-        if self.mac {
+        let by_mac = self.by_mac(&cx.board);
+        if by_mac {
             self.unreported(cx);
         }
         for k in &mut self.kept {
@@ -424,7 +466,8 @@ impl Component for HopQueue {
         }
         //= spec#10.6
         // "at most 20 times, then drops it (end-to-end recovery)"
-        let spent = |k: &Kept, tries| k.next == Next::Again && k.tries >= tries;
+        // What the MAC is to report stays until it does (10.9).
+        let spent = |k: &Kept, tries| !by_mac && k.next == Next::Again && k.tries >= tries;
         while let Some(at) = self.kept.iter().position(|k| spent(k, self.tries)) {
             if let Some(k) = self.kept.remove(at) {
                 cx.out.release(k.ticket);
@@ -436,13 +479,18 @@ impl Component for HopQueue {
 
     fn offer(&self, kind: Kind, board: &Board, _now: Time) -> Option<Want> {
         let is = |next: Next| self.kept.iter().any(|k| k.next == next);
+        let most = (self.places / 2).max(1);
         let any = match kind {
-            Kind::Urgent => self.asked.is_some() || self.every > 0 && self.fresh >= self.every,
+            // The node before keeps no more than it may.
+            Kind::Urgent => {
+                self.asked.is_some() || self.every > 0 && self.fresh >= self.every.min(most)
+            }
             Kind::Resend => is(Next::Again),
+            // What came back from the MAC stands at the head of the queue, and is waited for.
+            _ if self.kept.iter().any(|k| matches!(k.next, Next::Later(_))) => false,
             //= spec#10.6
             // "At most max(1, floor(B/2)) packets may wait for LHACK; more stay in Q."
             _ if self.keeps(board) => {
-                let most = (self.places / 2).max(1);
                 is(Next::Unsent) || board.app.queued > 0 && (self.kept.len() as u32) < most
             }
             _ => is(Next::Unsent) || board.app.queued > 0,
@@ -744,6 +792,26 @@ mod tests {
         assert_eq!(t.due(0) - t.now, Span::MILLI * 10);
     }
 
+    /// A queue before the last hop takes longer than the first guess: everything goes twice once,
+    /// until it is measured.
+    #[test]
+    fn a_last_hop_that_takes_long_is_waited_for() {
+        let mut t = last(64);
+        let mut again = 0;
+        for n in 1..=60 {
+            let _ = come(&mut t, n, true);
+            let _ = leaves(&mut t, Kind::New);
+            let there = t.now + Span::MILLI * 200;
+            while t.due(0) < there {
+                let _ = t.advance(t.due(0));
+                again += u32::from(leaves(&mut t, Kind::Resend).is_some());
+            }
+            t.now = there;
+            back(&mut t, hxh::LHACK, n, n);
+        }
+        assert!((3..=6).contains(&again), "{again}");
+    }
+
     #[test]
     fn a_kept_packet_that_came_back_leaves_as_if_for_the_first_time() {
         let mut t = last(8);
@@ -830,6 +898,35 @@ mod tests {
         let _ = leaves(&mut t, Kind::New);
         status(&mut t, 1, true);
         assert_eq!(t.probe("kept"), Some(1.0));
+        // What the destination is to confirm its MAC has not: there may be no room for it.
+        let mut t = lane(8, &[("custody", "mac")]);
+        t.board.site.last_hop = true;
+        let _ = come(&mut t, 1, true);
+        let _ = leaves(&mut t, Kind::New);
+        status(&mut t, 1, true);
+        assert_eq!((t.probe("kept"), pack(&t)), (Some(1.0), 0.0));
+        back(&mut t, hxh::LHACK, 1, 1);
+        assert_eq!((t.probe("kept"), pack(&t)), (Some(0.0), 1.0));
+    }
+
+    //= spec#10.9
+    // "a packet stays at the node until the MAC reports success"
+    #[test]
+    fn what_the_mac_lost_holds_back_the_queue_and_is_never_given_up() {
+        let mut t = lane(8, &[("custody", "mac"), ("hop_tries", "2")]);
+        for n in 1..=2 {
+            let _ = come(&mut t, n, false);
+        }
+        let _ = leaves(&mut t, Kind::New);
+        for _ in 0..10 {
+            status(&mut t, 1, false);
+            assert!(leaves(&mut t, Kind::New).is_none());
+            let _ = t.advance(t.due(0));
+            assert!(matches!(leaves(&mut t, Kind::Resend), Some((1, true, ..))));
+        }
+        assert_eq!(t.probe("given_up"), Some(0.0));
+        status(&mut t, 1, true);
+        assert!(matches!(leaves(&mut t, Kind::New), Some((2, true, ..))));
     }
 
     //= spec#10.9
@@ -882,5 +979,47 @@ mod tests {
         // One that came already is not sent on, and who sent it learns of it at once.
         assert_eq!(come(&mut b, 3, false), Admit::Drop("it has come already"));
         assert!(b.offer(Kind::Urgent).is_some());
+    }
+
+    /// What a node says to the one before: up to which number, but for what.
+    fn hop_ack(t: &mut Bench) -> (Seq, Vec<(Seq, Seq)>) {
+        let (want, mut told) = (t.offer(Kind::Urgent).expect("enough came"), Head::default());
+        let _ = t.fill(&want, &mut told);
+        (told.seq, told.ranges().to_vec())
+    }
+
+    #[test]
+    fn what_was_lost_before_the_first_that_came_is_said_as_well() {
+        let mut t = lane(16, &[("hop_ack", "3")]);
+        for n in 2..=4 {
+            let _ = come(&mut t, n, false);
+        }
+        assert_eq!(hop_ack(&mut t), (Seq(4), vec![(Seq(1), Seq(2))]));
+        let _ = come(&mut t, 1, false);
+        assert_eq!(come(&mut t, 1, false), Admit::Drop("it has come already"));
+        assert_eq!(hop_ack(&mut t), (Seq(4), vec![]));
+        // A node that begins in the middle has nothing of what was sent to the one before it.
+        let mut t = lane(16, &[("hop_ack", "1")]);
+        t.board.site.last_hop = true;
+        let _ = come(&mut t, 5_000, false);
+        let missing = (Seq(5_001 - REMEMBERED), Seq(5_000));
+        assert_eq!(hop_ack(&mut t), (Seq(5_000), vec![missing]));
+        let _ = leaves(&mut t, Kind::New);
+        for n in 5_001..8_000 {
+            assert_eq!(come(&mut t, n, false), Admit::Pass);
+            let _ = leaves(&mut t, Kind::New);
+        }
+        assert_eq!(hop_ack(&mut t), (Seq(7_999), vec![]));
+    }
+
+    /// The node before keeps half of its places at most.
+    #[test]
+    fn nodes_acknowledge_before_the_one_before_may_keep_no_more() {
+        let mut t = lane(8, &[("hop_ack", "64")]);
+        for n in 1..=4 {
+            assert!(t.offer(Kind::Urgent).is_none());
+            let _ = come(&mut t, n, false);
+        }
+        assert_eq!(hop_ack(&mut t), (Seq(4), vec![]));
     }
 }

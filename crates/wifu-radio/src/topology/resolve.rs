@@ -131,7 +131,8 @@ impl Drawn<'_> {
         let nodes = &self.fixed.nodes;
         // Of a thousand random placements nearly all leave some node alone, which takes a row or
         // two of the matrix to see.
-        if (0..nodes.len()).any(|node| self.alone(node, accept, curves)) {
+        let routed = accept.connected_etx.is_some() || accept.longest_route.is_some();
+        if routed && (0..nodes.len()).any(|node| self.alone(node, accept, curves)) {
             return None;
         }
         let gains = self.gains();

@@ -72,6 +72,7 @@ pub fn lanes(outcome: &Outcome) -> String {
         ">refused",
         ">no lane",
         ">strangers",
+        ">damaged",
         ">idle",
         ">most",
     ]);
@@ -96,6 +97,7 @@ pub fn lanes(outcome: &Outcome) -> String {
             count(l.refused),
             count(l.unlaned),
             count(l.strangers),
+            count(l.damaged),
             count(l.idled),
             count(l.most.into()),
         ]);

@@ -7,11 +7,11 @@ fn number(of: &Value, key: &str) -> u64 {
     of[key].as_u64().unwrap_or_else(|| panic!("{key} in {of}"))
 }
 
-/// curl fetches `bytes` from a web server over four hops; the daemons' accounts, and the last value
-/// of a number of the relay n3's lanes while it lasted.
-fn fetch(protocol: &str, bytes: usize) -> Option<(Value, String)> {
+/// curl fetches `bytes` from a web server over four hops, while the prompt obeys `midst`; the
+/// daemons' accounts, and what the relay n3 said of its lanes while it lasted.
+fn fetch(protocol: &str, bytes: usize, midst: &str) -> Option<(Value, String)> {
     let _alone = privileged().then(|| ONE.lock().unwrap_or_else(|e| e.into_inner()))?;
-    let name = format!("hxh{}", protocol.len());
+    let name = format!("hxh{}{}", protocol.len(), midst.len());
     let dir = Scratch::new(&name);
     let made: Vec<u8> = (0..bytes).map(|n| ((n * n) >> 8) as u8).collect();
     std::fs::write(dir.0.join("file"), made).expect("a file");
@@ -22,8 +22,10 @@ fn fetch(protocol: &str, bytes: usize) -> Option<(Value, String)> {
             echo $! >{at}/pid; {AWAIT} Serving {at}/server\n\
          n3 for i in $(seq 60); do timeout 1 {WIFU} ss --watch --json --interval 0.05; \
             test -e {at}/cmp && break; done >{at}/watch 2>&1 &\n\
-         n1 cd {at}; {over} curl -sS -m 100 -o got http://10.0.0.5:8000/file >curl 2>&1; \
-            cmp file got >cmp 2>&1 && echo same >>cmp; true\n\
+         n1 (cd {at}; {over} curl -sS -m 100 -o got http://10.0.0.5:8000/file >curl 2>&1; \
+            cmp file got >cmp 2>&1 && echo same >>cmp; echo over >ended) &\n\
+         {midst}\
+         n1 for i in $(seq 5); do {AWAIT} over {at}/ended && break; done 2>&-; true\n\
          n5 kill $(cat {at}/pid)\n"
     );
     let mut emu = Command::new(WIFU);
@@ -56,7 +58,7 @@ fn largest(watch: &str, name: &str) -> f64 {
 #[test]
 fn curl_fetches_over_four_hops_whose_relays_use_credits() {
     for protocol in ["hxh-nolh", "hxh"] {
-        let Some((daemons, watch)) = fetch(protocol, 500_000) else {
+        let Some((daemons, watch)) = fetch(protocol, 500_000, "") else {
             return;
         };
         // Packets of the file: each relay, and the host that serves it.
@@ -77,5 +79,22 @@ fn curl_fetches_over_four_hops_whose_relays_use_credits() {
         let heard = largest(&watch, "hop-credit.heard");
         println!("n3 heard {heard} credits");
         assert!(heard > packets as f64 / 10.0, "{watch}");
+    }
+}
+
+//= spec#10.8
+// "Intermediate restart loses queued packets -> NACK recovers"
+#[test]
+fn a_relay_is_killed_and_starts_again_while_curl_fetches() {
+    for protocol in ["hxh-nolh", "hxh"] {
+        let midst = "sh sleep 1\nkill n3\nsh sleep 2\nserve n3\n";
+        let Some((daemons, _)) = fetch(protocol, 1_000_000, midst) else {
+            return;
+        };
+        // What it counts began anew: it had not taken all.
+        let (all, relay) = (&daemons["n4"]["lanes"], &daemons["n3"]["lanes"]);
+        let [all, relay] = [all, relay].map(|l| number(l, "taken"));
+        println!("{protocol}: n4 took {all}, n3 since its restart {relay}");
+        assert!(relay > 50 && relay < all, "{relay} of {all}");
     }
 }
