@@ -44,8 +44,14 @@ def test_what_has_no_colour_says_why(changed: dict[str, object], why: str) -> No
 
 
 def test_a_comparison_says_it_in_json(tmp_path: Path) -> None:
+    def apart(scenario: dict[str, Any]) -> FakeResult:
+        result = fake(scenario)
+        for flow in result._outcome["flows"]:
+            flow["min_rtt_s"] = flow["srtt_s"] / flow["goodput_bps"]
+        return result
+
     text = CHAIN.replace('"goodput", "jain", "srtt"', '"min_rtt"').replace("runs = 5", "runs = 8")
-    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=apart)
     rows = json.loads(json.dumps(found.comparison()))["tables"]["min_rtt"]
     assert [row["why"] for row in rows] == [
         "the smallest round-trip time is no merit of a protocol"
