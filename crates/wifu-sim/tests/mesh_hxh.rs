@@ -91,7 +91,7 @@ fn tell(what: &str, outcome: &Outcome) {
 }
 
 #[test]
-fn files_arrive_over_one_two_and_four_hops_and_no_queue_overflows() {
+fn files_arrive_over_one_two_and_four_clean_hops_and_no_queue_overflows() {
     for protocol in ["hxh", "hxh-nolh"] {
         for hops in [1, 2, 4] {
             let outcome = run(protocol, hops, "300k", PATIENT);
@@ -343,6 +343,94 @@ fn flows_of_one_pair_of_hosts_share_the_link_alike() {
     let [first, last] = [f64::min, f64::max].map(|of| ends.iter().copied().reduce(of).unwrap());
     println!("{first:.3} to {last:.3} s");
     assert!(last < 1.05 * first);
+}
+
+//= spec#10.2
+// "deficit round robin over flows, quantum 1500 B": packets of unlike sizes, as many bytes.
+#[test]
+fn flows_of_unlike_packets_have_as_many_bytes() {
+    let nodes: String = (1..=2)
+        .map(|i| format!("[[topology.node]]\nname = \"n{i}\"\nwired_only = true\n"))
+        .collect();
+    let wire = "[[topology.wire]]\na = \"n1\"\nb = \"n2\"\nrate = \"10Mb/s\"\ndelay = \"1ms\"\nqueue = 4\n";
+    let flows = flow(1, 2, "hxh-nolh", "1M") + &flow(1, 2, "hxh-nolh,mss=400", "1M");
+    let ends = |more: &str| {
+        let outcome = run_on(&format!("[topology]\n{nodes}{wire}"), &flows, more);
+        let [large, small] = [0, 1].map(|i| outcome.flows[i].until_s);
+        println!("{more}: {large:.3} and {small:.3} s");
+        small / large
+    };
+    // Its headers take their share as well.
+    let drr = ends("");
+    let fifo = ends("[host]\nlanes = \"fifo\"\n");
+    assert!(
+        drr < 1.25 && fifo > 1.5,
+        "{drr} and {fifo}: packets would have their turns"
+    );
+}
+
+//= spec#18
+// "Path length changes mid-connection (3 to 5 hops)"
+#[test]
+fn a_way_of_three_hops_becomes_one_of_five_and_the_first_again() {
+    let nodes: String = (1..=8)
+        .map(|n| format!("[[topology.node]]\nname = \"n{n}\"\n"))
+        .collect();
+    let ways = [
+        [1, 2],
+        [2, 3],
+        [3, 4],
+        [1, 5],
+        [5, 6],
+        [6, 7],
+        [7, 8],
+        [8, 4],
+    ];
+    let links: String = ways
+        .iter()
+        .flat_map(|[a, b]| [(a, b), (b, a)])
+        .map(|(a, b)| format!("[[topology.link]]\nfrom = \"n{a}\"\nto = \"n{b}\"\nsnr_db = 20.0\n"))
+        .collect();
+    let topology = format!("[topology]\n{nodes}{links}[routing]\nkind = \"shortest\"\n");
+    let events = "[[event]]\nat = \"0.5s\"\ncut = [\"n2\", \"n3\"]\n\
+                  [[event]]\nat = \"3.5s\"\nrestore = [\"n2\", \"n3\"]\n";
+    for protocol in ["hxh", "hxh-nolh"] {
+        let flow = flow(1, 4, protocol, "1M");
+        let outcome = run_on(
+            &topology,
+            &flow,
+            &format!("{PATIENT}rate = \"24Mb/s\"\n{events}"),
+        );
+        tell(protocol, &outcome);
+        let taken: Vec<u64> = outcome
+            .nodes
+            .iter()
+            .map(|n| n.lanes.map_or(0, |l| l.taken))
+            .collect();
+        let relays = [1, 2, 4, 5, 6, 7].map(|i| taken[i]);
+        assert!(relays.iter().all(|n| *n > 50), "{taken:?}");
+        assert!(last(&outcome, "n1.hop-credit.rerouted") >= 2.0);
+        assert!(outcome.flows[0].retransmissions > 0);
+    }
+}
+
+//= spec#18
+// "Idle 120 s": lanes are closed and opened anew, as if the flow were new.
+#[test]
+fn a_connection_that_rests_for_minutes_goes_on_with_new_lanes() {
+    for protocol in ["hxh", "hxh-nolh"] {
+        let http = format!(
+            "[[flow]]\nfrom = \"n1\"\nto = \"n4\"\nprotocol = \"{protocol}\"\napp = \"http\"\n\
+             persistent = true\npause = \"100s\"\ncount = 3\nscale = \"20k\"\ncap = \"60k\"\n"
+        );
+        let topology = "[topology]\nwords = \"linear,4,snr=20\"\nset = \"TB-W9\"\n";
+        let outcome = run_on(topology, &http, PATIENT);
+        tell(protocol, &outcome);
+        for lane in &lanes(&outcome)[..3] {
+            // One of each direction at first.
+            assert!(lane.opened > 2 && lane.idled == 0, "{lane:?}");
+        }
+    }
 }
 
 #[test]
