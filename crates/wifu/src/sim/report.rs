@@ -70,11 +70,16 @@ pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) ->
 }
 
 fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
+    let rerouted = outcome.flows.iter().any(|f| rerouted(outcome, f));
     let mut table = Table::new(&[
         ">flow",
         "<",
         "<protocol",
-        ">hops",
+        if rerouted {
+            ">hops at the start"
+        } else {
+            ">hops"
+        },
         ">delivered",
         ">in",
         ">goodput",
@@ -121,6 +126,15 @@ fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
         ]);
     }
     table.text() + &together(outcome)
+}
+
+/// Whether packets of a flow took another way than the one that it had as it began.
+fn rerouted(outcome: &Outcome, f: &FlowOutcome) -> bool {
+    // What goes to all neighbours is on no route.
+    let own = |h: &&HopOutcome| h.flow == f.id && !h.reverse && h.from != h.to;
+    let hops: Vec<u32> = outcome.hops.iter().filter(own).map(|h| h.hop).collect();
+    let each: BTreeSet<u32> = hops.iter().copied().collect();
+    each.len() < hops.len() || hops.iter().any(|h| *h > f.hops)
 }
 
 /// What all flows got together, if there are several, and how evenly.
@@ -790,6 +804,23 @@ mod tests {
         assert_eq!(
             all["flows"][0]["words"][1],
             "Packets lost for good: 10 by the MAC's last attempt; of 1000 (1.0 %)"
+        );
+    }
+
+    #[test]
+    fn hops_of_a_flow_whose_route_changed_are_those_of_its_start() {
+        let text = |outcome: &Outcome| report("", outcome, &Causes::default(), &Wants::default());
+        let mut outcome = outcome();
+        assert!(!text(&outcome).contains("at the start"));
+        outcome.hops.push(HopOutcome {
+            to: "n3".into(),
+            ..outcome.hops[0].clone()
+        });
+        assert!(text(&outcome).contains("hops at the start"));
+        (outcome.hops[1].hop, outcome.hops[1].from) = (2, "n2".into());
+        assert!(
+            text(&outcome).contains("hops at the start"),
+            "it became longer"
         );
     }
 
