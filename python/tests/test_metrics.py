@@ -293,6 +293,16 @@ def test_losses_are_told_hop_by_hop() -> None:
     unheard = [r["passive_loss"] for r in rows]
     assert unheard == pytest.approx([0.5, 0.75, np.nan, np.nan], nan_ok=True)
     assert metrics.run_row(told, Measure())["passive_loss"] == pytest.approx(0.625)
+    # Older simulators do not tell what each flow lost in queues: there it is of a node.
+    assert all(np.isnan(r["queue_drops"]) for r in rows)
+    told["nodes"] = [{"name": "a", "queue_drops": 3}]
+    assert metrics.hop_rows(told)[0]["queue_drops"] == 3.0
+    told["hops"][1] |= {"queue_drops": 7, "queue_s": 1.8}
+    first = metrics.hop_rows(told)[0]
+    assert first["queue_drops"] == 7.0 and first["packet_loss"] == pytest.approx(0.1)
+    assert first["queue_per_packet_s"] == pytest.approx(0.02)
+    told["hops"][0] |= {"queue_s": 0.0}
+    assert np.isnan(metrics.hop_rows(told)[2]["queue_per_packet_s"]), "nothing crossed it"
     del told["links"][1]["overheard_frames"]
     assert all(np.isnan(r["passive_loss"]) for r in metrics.hop_rows(told))
 
