@@ -256,6 +256,12 @@ def test_packets_lost_and_frames_not_overheard() -> None:
     assert metrics.run_row(told, Measure())["passive_loss"] == pytest.approx(0.5)
 
 
+def test_copies_that_nodes_made_are_packets_too() -> None:
+    """They are in `delivered`, and no end sent them: losses would be below nothing."""
+    packets = {"sent": 100, "copies": 60, "delivered": 110, "link": 30, "inside": 20}
+    assert metrics.run_row(outcome(packets=packets), Measure())["loss"] == pytest.approx(30 / 140)
+
+
 def test_withdrawn_links_are_counted_per_minute_where_routing_withdraws_any() -> None:
     flow = {"id": 1, "protocol": "tcp-newreno", "bytes": 0, "finished": False}
     outcome = {"sim_seconds": 30.0, "flows": [flow]}

@@ -269,6 +269,26 @@ def test_packets_on_their_way_at_the_end_are_not_delivered(tmp_path: Path) -> No
     assert words not in said(found, "goodput")
     found = made(tmp_path / "b", {"tcp-reno": [few, few], "tcp-newreno": [few, few]}, text)
     assert words not in said(found, "loss")
+    # Nodes on the way sent half of what was under way and delivered.
+    copied = many | {"packets": {"sent": 500, "copies": 500, "inside": 140, "delivered": 860}}
+    found = made(tmp_path / "c", {"tcp-reno": [few, few], "tcp-newreno": [few, copied]}, text)
+    assert "0.1% to 14.0%" in said(found, "loss@2")
+
+
+def test_packets_that_handlers_swallowed_are_told_from_losses(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"loss", "jain"')
+    plain = {"packets": {"sent": 1000, "link": 20, "hop": 0, "inside": 0, "delivered": 980}}
+    snoop = {"packets": {"sent": 990, "copies": 10, "link": 20, "hop": 60, "inside": 0,
+                         "delivered": 920}}  # fmt: skip
+    flows = [{"last_byte_s": 9.0, **told} for told in (plain, snoop)]
+    found = made(tmp_path, {"tcp-reno": [flows[0]] * 2, "tcp-newreno": [flows[1]] * 2}, text)
+    words = "counted as lost 0% to 75%, by cell, were dropped by handlers on the way"
+    assert words in said(found, "loss") and "handlers" not in said(found, "goodput")
+    assert report.best_of(found, "loss") == set() and found.compare("loss")["uneven"].all()
+    some = snoop["packets"] | {"hop": 1, "delivered": 979}
+    flows[1] = {"last_byte_s": 9.0, "packets": some}
+    found = made(tmp_path / "few", {"tcp-reno": flows[:1] * 2, "tcp-newreno": flows[1:] * 2}, text)
+    assert "handlers" not in said(found, "loss")
 
 
 def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:

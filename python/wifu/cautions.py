@@ -25,6 +25,7 @@ from wifu.unlike import (
     counted,
     failing,
     flows_of,
+    handled,
     idle,
     loads,
     mixed,
@@ -360,9 +361,10 @@ def _inside(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if base != "loss" or "packets_inside" not in rows:  # of an older lab
         return ""
     rows = rows if only is None else rows[rows["flow"] == only]
-    names = ["packets_inside", "packets_sent"]
-    sums = rows[names].astype(float).groupby(rows["cell"]).sum()
-    shares = (sums["packets_inside"] / sums["packets_sent"].where(lambda x: x > 0)).dropna()
+    names = [f"packets_{what}" for what in ("inside", "sent", "copies")]
+    sums = rows.reindex(columns=names).astype(float).groupby(rows["cell"]).sum()
+    sent = sums["packets_sent"] + sums["packets_copies"]
+    shares = (sums["packets_inside"] / sent.where(sent > 0)).dropna()
     if not len(shares) or shares.max() <= INSIDE:
         return ""
     return (
@@ -410,5 +412,6 @@ SAID = (
     misread.recovered,
     _both_ways,
     _inside,
+    handled,
 )
 """What there is to say, each of a metric in some cells."""

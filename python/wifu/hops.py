@@ -24,10 +24,13 @@ def passive_loss(handed: int, heard: int) -> float:
 
 
 def packet_loss(outcome: Outcome) -> float:
-    """Share of the flows' packets, both directions, that were lost anywhere below transport."""
+    """Share of the flows' packets, both directions, that were lost anywhere below transport: of
+    what the ends sent and of the copies that nodes on the way made, without what was under way at
+    the end.
+    """
     known = [f["packets"] for f in outcome["flows"] if f.get("packets")]
-    sent = sum(p["sent"] - p["inside"] for p in known)
-    return 1.0 - sum(p["delivered"] for p in known) / sent if sent else float("nan")
+    over = sum(p["sent"] + p.get("copies", 0) - p["inside"] for p in known)
+    return 1.0 - sum(p["delivered"] for p in known) / over if over else float("nan")
 
 
 def mean_passive(outcome: Outcome) -> float:
