@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import FakeResult
+from fake import FakeResult, pairs
 from test_cautions import PLAN, both, made, said
 
 import wifu
@@ -289,6 +289,49 @@ def test_packets_that_handlers_swallowed_are_told_from_losses(tmp_path: Path) ->
     flows[1] = {"last_byte_s": 9.0, "packets": some}
     found = made(tmp_path / "few", {"tcp-reno": flows[:1] * 2, "tcp-newreno": flows[1:] * 2}, text)
     assert "handlers" not in said(found, "loss")
+
+
+@pytest.mark.parametrize("begin", [2, 20])
+def test_numbers_of_the_whole_run_are_none_of_the_window(tmp_path: Path, begin: int) -> None:
+    """Of runs that end before the window begins neither: 20 s of which there is no goodput."""
+    text = PLAN.replace('"aggregate", "jain"', '"goodput", "rtt_p50", "srtt", "retransmissions"')
+    window = f'measure = {{ mode = "window", from = "{begin}s", to = "{begin + 6}s" }}\n'
+
+    def flow(delay: float) -> dict[str, Any]:
+        return {
+            "last_byte_s": 9.0, "rtt": told(delay, 1000), "data_segments": 1000, "srtt_s": delay,
+            "retransmissions": int(delay * 1000),
+        }  # fmt: skip
+
+    flows = {"tcp-reno": [flow(0.1)] * 2, "tcp-newreno": [flow(0.2)] * 2}
+    arrived = {f"flow.{n}.delivered": pairs([0.0, 9.0], [0, 1_000_000]) for n in (1, 2)}
+    found = made(tmp_path / "a", flows, window + text, lambda run: arrived)
+    of = f"Of the whole run, its start included; goodput alone is of the window ({begin} s to "
+    for metric in ("rtt_p50", "rtt_p50@1", "retransmissions"):
+        assert of in said(found, metric), metric
+        assert report.best_of(found, metric) == set()
+        assert "of the whole run, where goodput is of a part" in found.compare(metric)["why"][0]
+    assert "The last one that a flow had, whenever that was" in said(found, "srtt")
+    assert "whole run" not in said(found, "goodput") + said(found, "finished")
+    above = "`rtt_p50`, `srtt` and `retransmissions` are of the whole run, its start included."
+    assert above in report.render(found, [])
+    plain = made(tmp_path / "b", flows, text)
+    assert "whole run" not in said(plain, "rtt_p50") + report.render(plain, [])
+    assert report.best_of(plain, "rtt_p50") == {"tcp-reno"}
+
+
+def test_numbers_of_the_whole_run_are_none_of_steady_state(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"goodput", "loss"')
+    packets = {"packets": {"sent": 1000, "inside": 0, "delivered": 990}}
+    batches = {"last_byte_s": 9.0, "batches": [250_000] * 4, "finished": False, **packets}
+    of = "its start included; goodput alone is of batches without the first"
+    for discard in (1, 0):
+        steady = f'measure = {{ mode = "steady", discard = {discard} }}\n'
+        found = made(
+            tmp_path / str(discard), both(9.0, **batches), steady + text,
+            batches_end_s=[2.0, 4.0, 6.0, 8.0],
+        )  # fmt: skip
+        assert (of in said(found, "loss")) == bool(discard)
 
 
 def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, ramp, segments, starving, stats
+from wifu import faults, misread, ramp, segments, starving, stats, wholerun
 from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
@@ -413,5 +413,6 @@ SAID = (
     _both_ways,
     _inside,
     handled,
+    wholerun.words,
 )
 """What there is to say, each of a metric in some cells."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, segments, tries, window
+from wifu import faults, misread, segments, tries, wholerun, window
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
@@ -521,6 +521,7 @@ REASONS = (
     Reason("the quickest were over before the window began", window.dropped),
     Reason("values at the end, of flows that finished and others cut off", misread.otherwise_ended),
     Reason("until when datagrams were sent is not known", misread.unsent),
+    Reason("of the whole run, where goodput is of a part", wholerun.found),
     Reason("packets that handlers dropped are counted as lost", handled),
     Reason("recoveries beside timeouts that are more than 10 % apart", misread.timed_out),
 )
