@@ -334,6 +334,20 @@ def test_numbers_of_the_whole_run_are_none_of_steady_state(tmp_path: Path) -> No
         assert (of in said(found, "loss")) == bool(discard)
 
 
+def test_runs_of_unlike_lengths_are_told_of_flows_without_an_end(tmp_path: Path) -> None:
+    """Between half of `stop.time` and all of it."""
+    flows = both(None, None, finished=False)
+    text = PLAN.replace("[scenario]", '[scenario]\nstop.time = "60s"')
+    words = "runs of compared cells lasted between 40 s (tcp-newreno) and 60 s (tcp-reno)"
+    length = {"tcp-reno": 60.0, "tcp-newreno": 40.0}
+    found = made(tmp_path / "a", flows, text, seconds=length)
+    assert words in said(found, "goodput") and words not in said(found, "loss")
+    near = made(tmp_path / "b", flows, text, seconds=length | {"tcp-newreno": 56.0})
+    assert "runs of compared cells lasted" not in said(near, "goodput")
+    over = made(tmp_path / "c", both(9.0, 9.0), text, seconds=length)
+    assert "runs of compared cells lasted" not in said(over, "goodput")
+
+
 def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:
     found = made(tmp_path, both(4.0, 8.0))
     assert "left out" not in report.render(found, [])

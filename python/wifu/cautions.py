@@ -19,6 +19,7 @@ from wifu.rows import RATES, Results, by_cell, compared, rows_of
 from wifu.rows import carriers as carriers
 from wifu.stamps import first
 from wifu.unlike import (
+    EVEN,
     alone,
     brief,
     classes,
@@ -218,6 +219,32 @@ def _ended_early(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def _lasted(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that went on until their runs ended, which is sooner in one cell than in another."""
+    if parts(metric)[0] not in RATES or results.plan.measure.mode not in ("transfer", "receiver"):
+        return ""
+    rows = carriers(rows_of(results, cells), metric)
+    own = rows["finished"].eq(False) & (rows["bytes"] > 0)
+    own &= rows["fault"].isna() if "fault" in rows else True
+    means = rows[own].groupby("cell")["sim_seconds"].mean()
+    worst = (EVEN, "")
+    for row in compared(results, cells):
+        spans = means[[c.name for c in row if c.name in means]]
+        if len(spans) > 1 and spans.max() > worst[0] * spans.min():
+            worst = (
+                spans.max() / spans.min(),
+                f"{spans.min():.3g} s ({spans.idxmin()}) and {spans.max():.3g} s "
+                f"({spans.idxmax()})",
+            )
+    if not worst[1] or _ended_early(results, cells, metric):
+        return ""
+    return (
+        "Flows that had more to send are measured until their run ends, and runs of compared cells "
+        f"lasted between {worst[1]} on the mean: in the shorter ones their start weighs more. A "
+        "flow with `time` keeps runs going."
+    )
+
+
 def _unconnected(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows that never connected, whose numbers are of no transfer."""
     base, every = parts(metric)[0], rows_of(results, cells)
@@ -382,6 +409,7 @@ SAID = (
     idle,
     _absent,
     _ended_early,
+    _lasted,
     _unconnected,
     failing,
     brief,
