@@ -348,6 +348,28 @@ def test_runs_of_unlike_lengths_are_told_of_flows_without_an_end(tmp_path: Path)
     assert "runs of compared cells lasted" not in said(over, "goodput")
 
 
+def test_why_there_is_no_latency_that_load_adds(tmp_path: Path) -> None:
+    """Without datagrams before the load nobody knows the delay that it adds to."""
+    text = PLAN.replace('"aggregate", "jain"', '"latency_added", "aggregate"')
+    ways = {"from": "n1", "to": "n2"}
+    load = {**LOAD, "start_s": 5.0, **ways}
+    loaded = probe(0, 1000, idle=0) | {"start_s": 6.0, **ways}
+    before = probe(0, 0) | {"start_s": 1.0, "last_byte_s": 4.0, "finished": True, **ways}
+    words = "In 16 of 16 runs no flow of datagrams between the same two nodes was over before"
+
+    def of(name: str, *flows: dict[str, Any]) -> wifu.Results:
+        return made(tmp_path / name, {p: list(flows) for p in ("tcp-reno", "tcp-newreno")}, text)
+
+    none = of("a", load, loaded)
+    assert none.runs["latency_added_s"].isna().all() and words in said(none, "latency_added")
+    assert words not in said(none, "aggregate")
+    known = of("b", load, loaded, before)
+    assert known.runs["latency_added_s"].notna().all()
+    assert "no flow of datagrams" not in said(known, "latency_added")
+    other = of("c", load, loaded, before | {"to": "n3"})
+    assert words in said(other, "latency_added")
+
+
 def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:
     found = made(tmp_path, both(4.0, 8.0))
     assert "left out" not in report.render(found, [])

@@ -14,7 +14,7 @@ from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import ALONE, column, of_datagrams, parts, unstarted
-from wifu.probes import arrived, few, outlasting
+from wifu.probes import arrived, few, outlasting, unprobed
 from wifu.rows import RATES, Results, by_cell, compared, rows_of
 from wifu.rows import carriers as carriers
 from wifu.stamps import first
@@ -416,6 +416,7 @@ SAID = (
     _short,
     _small,
     outlasting,
+    unprobed,
     partly,
     segments.words,
     counted,
