@@ -256,6 +256,12 @@ def test_packets_lost_and_frames_not_overheard() -> None:
     assert metrics.run_row(told, Measure())["passive_loss"] == pytest.approx(0.5)
 
 
+def test_copies_that_nodes_made_are_packets_too() -> None:
+    """They are in `delivered`, and no end sent them: losses would be below nothing."""
+    packets = {"sent": 100, "copies": 60, "delivered": 110, "link": 30, "inside": 20}
+    assert metrics.run_row(outcome(packets=packets), Measure())["loss"] == pytest.approx(30 / 140)
+
+
 def test_withdrawn_links_are_counted_per_minute_where_routing_withdraws_any() -> None:
     flow = {"id": 1, "protocol": "tcp-newreno", "bytes": 0, "finished": False}
     outcome = {"sim_seconds": 30.0, "flows": [flow]}
@@ -293,6 +299,16 @@ def test_losses_are_told_hop_by_hop() -> None:
     unheard = [r["passive_loss"] for r in rows]
     assert unheard == pytest.approx([0.5, 0.75, np.nan, np.nan], nan_ok=True)
     assert metrics.run_row(told, Measure())["passive_loss"] == pytest.approx(0.625)
+    # Older simulators do not tell what each flow lost in queues: there it is of a node.
+    assert all(np.isnan(r["queue_drops"]) for r in rows)
+    told["nodes"] = [{"name": "a", "queue_drops": 3}]
+    assert metrics.hop_rows(told)[0]["queue_drops"] == 3.0
+    told["hops"][1] |= {"queue_drops": 7, "queue_s": 1.8}
+    first = metrics.hop_rows(told)[0]
+    assert first["queue_drops"] == 7.0 and first["packet_loss"] == pytest.approx(0.1)
+    assert first["queue_per_packet_s"] == pytest.approx(0.02)
+    told["hops"][0] |= {"queue_s": 0.0}
+    assert np.isnan(metrics.hop_rows(told)[2]["queue_per_packet_s"]), "nothing crossed it"
     del told["links"][1]["overheard_frames"]
     assert all(np.isnan(r["passive_loss"]) for r in metrics.hop_rows(told))
 

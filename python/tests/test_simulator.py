@@ -181,6 +181,27 @@ def test_a_campaign_can_be_done_again(tmp_path: Path) -> None:
     assert (done.equal, done.differ) == (12, [])
 
 
+@pytest.mark.parametrize("kind", ["", "codel", "red"])
+def test_what_queues_dropped_is_not_lost_on_the_hops(kind: str) -> None:
+    """Neither by a wire's full queue nor by its discipline."""
+    scenario: dict[str, Any] = {
+        "topology": {"words": "linear,3,wire=10Mb/s,delay=10ms,queue=100"},
+        "stop": {"time": "20s"},
+        "flow": [
+            {"from": n, "to": "n3", "protocol": "tcp-newreno", "app": "bulk"} for n in ("n1", "n2")
+        ],
+    }
+    if kind:
+        scenario["host"] = {"queue": {"kind": kind}}
+    run = wifu.run(scenario)
+    hops, flows = run.hops(), run.outcome["flows"]
+    assert hops["packet_loss"].max() == 0.0
+    dropped = sum(flow["packets"]["queue"] for flow in flows)
+    assert hops["queue_drops"].sum() == dropped > 0
+    early = hops["early_drops"].sum() if "early_drops" in hops else 0
+    assert (early > 0) == bool(kind)
+
+
 def test_losses_of_each_hop_of_a_campaign(tmp_path: Path) -> None:
     text = """
 name = "hops"
@@ -207,6 +228,9 @@ protocol = ["tcp-newreno", "tcp-tahoe"]
     assert (data["packet_loss"] == data["lost"] / tried).all()
     assert data["packet_loss"].between(0, 1).all() and data["packet_loss"].max() > 0
     assert data["queue_drops"].eq(0).all()
+    assert (data["queue_per_packet_s"] * data["packets"]).to_numpy() == pytest.approx(
+        data["queue_s"].to_numpy()
+    )
     assert data["passive_loss"].isna().tolist() == [False, False, True] * 2
     means = data.groupby("run")["passive_loss"].mean()
     told = found.sample("passive_loss", {"protocol": "tcp-tahoe"}).droplevel("cell")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import FakeResult
+from fake import FakeResult, pairs
 from test_cautions import PLAN, both, made, said
 
 import wifu
@@ -269,6 +269,105 @@ def test_packets_on_their_way_at_the_end_are_not_delivered(tmp_path: Path) -> No
     assert words not in said(found, "goodput")
     found = made(tmp_path / "b", {"tcp-reno": [few, few], "tcp-newreno": [few, few]}, text)
     assert words not in said(found, "loss")
+    # Nodes on the way sent half of what was under way and delivered.
+    copied = many | {"packets": {"sent": 500, "copies": 500, "inside": 140, "delivered": 860}}
+    found = made(tmp_path / "c", {"tcp-reno": [few, few], "tcp-newreno": [few, copied]}, text)
+    assert "0.1% to 14.0%" in said(found, "loss@2")
+
+
+def test_packets_that_handlers_swallowed_are_told_from_losses(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"loss", "jain"')
+    plain = {"packets": {"sent": 1000, "link": 20, "hop": 0, "inside": 0, "delivered": 980}}
+    snoop = {"packets": {"sent": 990, "copies": 10, "link": 20, "hop": 60, "inside": 0,
+                         "delivered": 920}}  # fmt: skip
+    flows = [{"last_byte_s": 9.0, **told} for told in (plain, snoop)]
+    found = made(tmp_path, {"tcp-reno": [flows[0]] * 2, "tcp-newreno": [flows[1]] * 2}, text)
+    words = "counted as lost 0% to 75%, by cell, were dropped by handlers on the way"
+    assert words in said(found, "loss") and "handlers" not in said(found, "goodput")
+    assert report.best_of(found, "loss") == set() and found.compare("loss")["uneven"].all()
+    some = snoop["packets"] | {"hop": 1, "delivered": 979}
+    flows[1] = {"last_byte_s": 9.0, "packets": some}
+    found = made(tmp_path / "few", {"tcp-reno": flows[:1] * 2, "tcp-newreno": flows[1:] * 2}, text)
+    assert "handlers" not in said(found, "loss")
+
+
+@pytest.mark.parametrize("begin", [2, 20])
+def test_numbers_of_the_whole_run_are_none_of_the_window(tmp_path: Path, begin: int) -> None:
+    """Of runs that end before the window begins neither: 20 s of which there is no goodput."""
+    text = PLAN.replace('"aggregate", "jain"', '"goodput", "rtt_p50", "srtt", "retransmissions"')
+    window = f'measure = {{ mode = "window", from = "{begin}s", to = "{begin + 6}s" }}\n'
+
+    def flow(delay: float) -> dict[str, Any]:
+        return {
+            "last_byte_s": 9.0, "rtt": told(delay, 1000), "data_segments": 1000, "srtt_s": delay,
+            "retransmissions": int(delay * 1000),
+        }  # fmt: skip
+
+    flows = {"tcp-reno": [flow(0.1)] * 2, "tcp-newreno": [flow(0.2)] * 2}
+    arrived = {f"flow.{n}.delivered": pairs([0.0, 9.0], [0, 1_000_000]) for n in (1, 2)}
+    found = made(tmp_path / "a", flows, window + text, lambda run: arrived)
+    of = f"Of the whole run, its start included; goodput alone is of the window ({begin} s to "
+    for metric in ("rtt_p50", "rtt_p50@1", "retransmissions"):
+        assert of in said(found, metric), metric
+        assert report.best_of(found, metric) == set()
+        assert "of the whole run, where goodput is of a part" in found.compare(metric)["why"][0]
+    assert "The last one that a flow had, whenever that was" in said(found, "srtt")
+    assert "whole run" not in said(found, "goodput") + said(found, "finished")
+    above = "`rtt_p50`, `srtt` and `retransmissions` are of the whole run, its start included."
+    assert above in report.render(found, [])
+    plain = made(tmp_path / "b", flows, text)
+    assert "whole run" not in said(plain, "rtt_p50") + report.render(plain, [])
+    assert report.best_of(plain, "rtt_p50") == {"tcp-reno"}
+
+
+def test_numbers_of_the_whole_run_are_none_of_steady_state(tmp_path: Path) -> None:
+    text = PLAN.replace('"aggregate", "jain"', '"goodput", "loss"')
+    packets = {"packets": {"sent": 1000, "inside": 0, "delivered": 990}}
+    batches = {"last_byte_s": 9.0, "batches": [250_000] * 4, "finished": False, **packets}
+    of = "its start included; goodput alone is of batches without the first"
+    for discard in (1, 0):
+        steady = f'measure = {{ mode = "steady", discard = {discard} }}\n'
+        found = made(
+            tmp_path / str(discard), both(9.0, **batches), steady + text,
+            batches_end_s=[2.0, 4.0, 6.0, 8.0],
+        )  # fmt: skip
+        assert (of in said(found, "loss")) == bool(discard)
+
+
+def test_runs_of_unlike_lengths_are_told_of_flows_without_an_end(tmp_path: Path) -> None:
+    """Between half of `stop.time` and all of it."""
+    flows = both(None, None, finished=False)
+    text = PLAN.replace("[scenario]", '[scenario]\nstop.time = "60s"')
+    words = "runs of compared cells lasted between 40 s (tcp-newreno) and 60 s (tcp-reno)"
+    length = {"tcp-reno": 60.0, "tcp-newreno": 40.0}
+    found = made(tmp_path / "a", flows, text, seconds=length)
+    assert words in said(found, "goodput") and words not in said(found, "loss")
+    near = made(tmp_path / "b", flows, text, seconds=length | {"tcp-newreno": 56.0})
+    assert "runs of compared cells lasted" not in said(near, "goodput")
+    over = made(tmp_path / "c", both(9.0, 9.0), text, seconds=length)
+    assert "runs of compared cells lasted" not in said(over, "goodput")
+
+
+def test_why_there_is_no_latency_that_load_adds(tmp_path: Path) -> None:
+    """Without datagrams before the load nobody knows the delay that it adds to."""
+    text = PLAN.replace('"aggregate", "jain"', '"latency_added", "aggregate"')
+    ways = {"from": "n1", "to": "n2"}
+    load = {**LOAD, "start_s": 5.0, **ways}
+    loaded = probe(0, 1000, idle=0) | {"start_s": 6.0, **ways}
+    before = probe(0, 0) | {"start_s": 1.0, "last_byte_s": 4.0, "finished": True, **ways}
+    words = "In 16 of 16 runs no flow of datagrams between the same two nodes was over before"
+
+    def of(name: str, *flows: dict[str, Any]) -> wifu.Results:
+        return made(tmp_path / name, {p: list(flows) for p in ("tcp-reno", "tcp-newreno")}, text)
+
+    none = of("a", load, loaded)
+    assert none.runs["latency_added_s"].isna().all() and words in said(none, "latency_added")
+    assert words not in said(none, "aggregate")
+    known = of("b", load, loaded, before)
+    assert known.runs["latency_added_s"].notna().all()
+    assert "no flow of datagrams" not in said(known, "latency_added")
+    other = of("c", load, loaded, before | {"to": "n3"})
+    assert words in said(other, "latency_added")
 
 
 def test_runs_that_the_plan_left_out_later_are_told(tmp_path: Path) -> None:

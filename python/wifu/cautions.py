@@ -8,23 +8,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, ramp, segments, starving, stats
+from wifu import faults, misread, ramp, segments, starving, stats, wholerun
 from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import ALONE, column, of_datagrams, parts, unstarted
-from wifu.probes import arrived, few, outlasting
+from wifu.probes import arrived, few, outlasting, unprobed
 from wifu.rows import RATES, Results, by_cell, compared, rows_of
 from wifu.rows import carriers as carriers
 from wifu.stamps import first
 from wifu.unlike import (
+    EVEN,
     alone,
     brief,
     classes,
     counted,
     failing,
     flows_of,
+    handled,
     idle,
     loads,
     mixed,
@@ -217,6 +219,32 @@ def _ended_early(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def _lasted(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that went on until their runs ended, which is sooner in one cell than in another."""
+    if parts(metric)[0] not in RATES or results.plan.measure.mode not in ("transfer", "receiver"):
+        return ""
+    rows = carriers(rows_of(results, cells), metric)
+    own = rows["finished"].eq(False) & (rows["bytes"] > 0)
+    own &= rows["fault"].isna() if "fault" in rows else True
+    means = rows[own].groupby("cell")["sim_seconds"].mean()
+    worst = (EVEN, "")
+    for row in compared(results, cells):
+        spans = means[[c.name for c in row if c.name in means]]
+        if len(spans) > 1 and spans.max() > worst[0] * spans.min():
+            worst = (
+                spans.max() / spans.min(),
+                f"{spans.min():.3g} s ({spans.idxmin()}) and {spans.max():.3g} s "
+                f"({spans.idxmax()})",
+            )
+    if not worst[1] or _ended_early(results, cells, metric):
+        return ""
+    return (
+        "Flows that had more to send are measured until their run ends, and runs of compared cells "
+        f"lasted between {worst[1]} on the mean: in the shorter ones their start weighs more. A "
+        "flow with `time` keeps runs going."
+    )
+
+
 def _unconnected(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows that never connected, whose numbers are of no transfer."""
     base, every = parts(metric)[0], rows_of(results, cells)
@@ -360,9 +388,10 @@ def _inside(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if base != "loss" or "packets_inside" not in rows:  # of an older lab
         return ""
     rows = rows if only is None else rows[rows["flow"] == only]
-    names = ["packets_inside", "packets_sent"]
-    sums = rows[names].astype(float).groupby(rows["cell"]).sum()
-    shares = (sums["packets_inside"] / sums["packets_sent"].where(lambda x: x > 0)).dropna()
+    names = [f"packets_{what}" for what in ("inside", "sent", "copies")]
+    sums = rows.reindex(columns=names).astype(float).groupby(rows["cell"]).sum()
+    sent = sums["packets_sent"] + sums["packets_copies"]
+    shares = (sums["packets_inside"] / sent.where(sent > 0)).dropna()
     if not len(shares) or shares.max() <= INSIDE:
         return ""
     return (
@@ -380,12 +409,14 @@ SAID = (
     idle,
     _absent,
     _ended_early,
+    _lasted,
     _unconnected,
     failing,
     brief,
     _short,
     _small,
     outlasting,
+    unprobed,
     partly,
     segments.words,
     counted,
@@ -410,5 +441,7 @@ SAID = (
     misread.recovered,
     _both_ways,
     _inside,
+    handled,
+    wholerun.words,
 )
 """What there is to say, each of a metric in some cells."""

@@ -11,6 +11,9 @@ from wifu.errors import MissingError
 
 Outcome = Mapping[str, Any]
 
+TIMES = ("queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
+"""Where packets' time goes at a hop: sums over them."""
+
 
 def passive_loss(handed: int, heard: int) -> float:
     """Passive-ACK loss: the share of packets handed on of which the node before heard no attempt.
@@ -21,10 +24,13 @@ def passive_loss(handed: int, heard: int) -> float:
 
 
 def packet_loss(outcome: Outcome) -> float:
-    """Share of the flows' packets, both directions, that were lost anywhere below transport."""
+    """Share of the flows' packets, both directions, that were lost anywhere below transport: of
+    what the ends sent and of the copies that nodes on the way made, without what was under way at
+    the end.
+    """
     known = [f["packets"] for f in outcome["flows"] if f.get("packets")]
-    sent = sum(p["sent"] - p["inside"] for p in known)
-    return 1.0 - sum(p["delivered"] for p in known) / sent if sent else float("nan")
+    over = sum(p["sent"] + p.get("copies", 0) - p["inside"] for p in known)
+    return 1.0 - sum(p["delivered"] for p in known) / over if over else float("nan")
 
 
 def mean_passive(outcome: Outcome) -> float:
@@ -37,11 +43,19 @@ def mean_passive(outcome: Outcome) -> float:
 def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
     """The hops of an outcome, each with what was lost there.
 
+    `queue_s`, `contention_s`, `retry_s`, `air_s` and `propagation_s` are sums over the packets that
+    crossed the hop; `queue_per_packet_s` and the like are means of one of them, nan where none
+    crossed it.
+
     `packet_loss` at hop i: the share of the packets that node i sent that node i+1 never got, after
-    all attempts. What a full queue refused was not sent: `queue_drops` is how many packets that of
-    node i refused, of all flows; nan where it is not counted. `passive_loss` at hop i: of the
-    packets that node i+1 handed on, the share of which node i heard no attempt; nan at the last
-    hop, and where the simulator did not count it.
+    all attempts. What its queue kept was not sent: `queue_drops` is how many packets of this flow
+    that of node i refused as it was full (a radio's ring, a wire's queue), or its discipline
+    dropped (`early_drops` are those, where there were any). Outcomes of a simulator before 1.1 do
+    not tell it: there `queue_drops` is what node i's radio refused, of all flows, what wires'
+    queues and disciplines dropped is in `packet_loss`; nan where it is not counted.
+
+    `passive_loss` at hop i: of the packets that node i+1 handed on, the share of which node i heard
+    no attempt; nan at the last hop, and where the simulator did not count it.
     """
     rows = []
     drops = {node["name"]: node.get("queue_drops") for node in outcome.get("nodes") or []}
@@ -55,10 +69,20 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
                 tried = (hop.get("packets") or 0) + (hop.get("lost") or 0)
                 lost = (hop.get("lost") or 0) / tried if tried else float("nan")
                 told = {"packet_loss": lost, "passive_loss": passive}
-                refused = drops.get(hop["from"])
+                refused = hop.get("queue_drops", drops.get(hop["from"]))
                 told["queue_drops"] = float("nan") if refused is None else float(refused)
-                rows.append({**hop, **told})
+                rows.append({**hop, **told, **_per_packet(hop)})
     return sorted(rows, key=lambda hop: (hop["flow"], hop["reverse"], hop["hop"]))
+
+
+def _per_packet(hop: Mapping[str, Any]) -> dict[str, float]:
+    """The times at a hop by the packets that crossed it."""
+    packets = hop.get("packets") or float("nan")
+    return {
+        name.removesuffix("_s") + "_per_packet_s": hop[name] / packets
+        for name in TIMES
+        if name in hop
+    }
 
 
 def _ways(outcome: Outcome, reverse: bool) -> list[list[Mapping[str, Any]]]:

@@ -547,13 +547,15 @@ def flow_row(
             whole[f"{kind}_{share}"] = (flow.get(kind) or {}).get(share)
         whole[f"{kind}_samples"] = (flow.get(kind) or {}).get("samples")
     packets = flow.get("packets") or {}
-    whole |= {f"packets_{what}": packets.get(what) for what in ("sent", "inside")}
+    whole |= {f"packets_{what}": packets.get(what, none) for what, none in _PACKETS.items()}
     whole["loaded_samples"] = (flow.get("under_load") or {}).get("samples")
     whole["loaded_lost"] = lost(outcome, flow)
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")
     return whole | {"cwnd_bytes": flow.get("cwnd")}
 
 
+_PACKETS: dict[str, int | None] = dict.fromkeys(("sent", "inside", "delivered"))
+_PACKETS |= {"copies": 0, "hop": 0}  # what is 0 is not told
 _COPIED = (
     "start_s", "connected_s", "first_byte_s", "last_byte_s", "until_s", "finished", "segments",
     "data_segments", "feedback_segments", "sent_bytes", "retransmissions", "timeouts", "timeout_s",

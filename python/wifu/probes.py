@@ -106,6 +106,30 @@ def arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return "".join(f"{sentence}. " for sentence in told).rstrip()
 
 
+def unprobed(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Runs without the delay that load adds to, as no datagrams went the same way before it."""
+    if parts(metric)[0] != "latency_added" or (name := column(metric)) not in results.runs:
+        return ""
+    rows, keys = rows_of(results, cells), ["cell", "run"]
+    unknown = results.runs[results.runs[name].isna()][keys]
+    load = rows[~rows["flow_protocol"].eq("udp") & (rows["bytes"] > 0)]
+    begins = load["start_s"].fillna(0.0).groupby([load["cell"], load["run"]]).min()
+    probes = rows[rows["flow_protocol"].eq("udp") & rows["one_way_p50_s"].notna()]
+    probes = probes.merge(unknown, on=keys).merge(begins.rename("begin").reset_index(), on=keys)
+    before = probes["last_byte_s"].fillna(probes["sim_seconds"]) <= probes["begin"]
+    ends = [*keys, "flow_from", "flow_to"]
+    found = probes[~before].merge(probes[before][ends], on=ends, how="left", indicator=True)
+    without = found[found["_merge"] == "left_only"][keys].drop_duplicates()
+    if without.empty:
+        return ""
+    return (
+        f"In {len(without)} of {len(rows[keys].drop_duplicates())} runs no flow of datagrams "
+        "between the same two nodes was over before the load began: what their delay is without "
+        'load is not known, and there is no value. A flow with `protocol = "udp"` and a `time` '
+        "that ends before the load tells it."
+    )
+
+
 def _idle(rows: pd.DataFrame) -> pd.DataFrame:
     """The runs that have a load of connections, and nothing of it arrived."""
     keys = ["cell", "run"]

@@ -26,6 +26,7 @@ from wifu import (
     taken,
     toml,
     unlike,
+    wholerun,
 )
 from wifu import claims as claiming
 from wifu import diverge as diverging
@@ -184,6 +185,7 @@ def _alerts(results: Results) -> str:
 def _results(results: Results) -> str:
     plan = results.plan
     told = "" if plan.runner == "mock" else plan.measure.of(plan.metrics)
+    told += wholerun.sentence(plan)
     if plan.deterministic:
         told += "Nothing in a run is random, so every cell is run once and its value is exact."
     else:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, segments, tries, window
+from wifu import faults, misread, segments, tries, wholerun, window
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
@@ -43,6 +43,9 @@ NUMBERED = ("jain", "unfairness", "utility", "lowest", "weakest")
 
 IDLE = 0.05
 """For more than such a share of the time of all there is no flow, and totals are not compared."""
+
+HANDLED = 0.05
+"""For more than such a share of what is lost, and handlers that dropped it are told."""
 
 SEGMENTS = 100
 """Of fewer segments the first one is 1 % of what a receiver's rate is of, and takes no time."""
@@ -438,6 +441,34 @@ def tried(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def _dropped(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """Which share of the lost packets of each cell handlers on the way dropped."""
+    base, only = parts(metric)
+    rows = rows_of(results, cells)
+    names = ["packets_hop", "packets_delivered", "packets_sent", "packets_inside", "packets_copies"]
+    if base != "loss" or not all(name in rows for name in names):  # of an older lab
+        return pd.Series(dtype=float)
+    rows = rows if only is None else rows[rows["flow"] == only]
+    hop, delivered, sent, inside, copies = (
+        rows[name].astype(float).groupby(rows["cell"]).sum() for name in names
+    )
+    lost = sent + copies - inside - delivered
+    return (hop / lost.where(lost > 0)).dropna()
+
+
+def handled(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Packets that handlers on the way dropped, which may be what they are for."""
+    shares = _dropped(results, cells, metric)
+    if not len(shares) or shares.max() <= HANDLED:
+        return ""
+    return (
+        f"Of the packets that are counted as lost {shares.min():.0%} to {shares.max():.0%}, by "
+        "cell, were dropped by handlers on the way, which may be what these are for: Snoop "
+        "swallows duplicate acknowledgements. They are no losses of a link, and there is neither "
+        "colour nor bold."
+    )
+
+
 @dataclass(frozen=True)
 class Reason:
     """Why nothing is called better or worse."""
@@ -490,6 +521,8 @@ REASONS = (
     Reason("the quickest were over before the window began", window.dropped),
     Reason("values at the end, of flows that finished and others cut off", misread.otherwise_ended),
     Reason("until when datagrams were sent is not known", misread.unsent),
+    Reason("of the whole run, where goodput is of a part", wholerun.found),
+    Reason("packets that handlers dropped are counted as lost", handled),
     Reason("recoveries beside timeouts that are more than 10 % apart", misread.timed_out),
 )
 """All that takes colour and bold from a comparison of cells whose values are known."""

@@ -9,7 +9,7 @@ use wifu_node::{HostCounters, LaneCounters};
 use wifu_wire::Delays;
 
 /// The version of this description; the first number changes when a name's meaning does.
-pub const SCHEMA: &str = "1.0";
+pub const SCHEMA: &str = "1.1";
 
 /// (seconds, value) in order of time.
 pub type Series = Vec<(f64, f64)>;
@@ -225,7 +225,7 @@ impl Percentiles {
     }
 }
 
-/// What became of a flow's packets. `sent` is the sum of the others.
+/// What became of a flow's packets. `sent` and `copies` together are the sum of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketOutcome {
     /// Handed to the network by both ends.
@@ -488,8 +488,16 @@ pub struct HopOutcome {
     pub to: String,
     /// Packets that crossed it.
     pub packets: u64,
-    /// Packets that were lost on it.
+    /// Packets that were lost on it after they had left the queue in front of it: given up by the
+    /// MAC, or lost on the wire.
     pub lost: u64,
+    /// Packets that never left that queue: refused as it was full, or dropped by its discipline.
+    #[serde(default)]
+    pub queue_drops: u64,
+    /// Of `queue_drops`, those that the discipline dropped (`host.queue`), those that it evicted
+    /// from a full queue included.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub early_drops: u64,
     /// Waiting behind other packets of the node.
     pub queue_s: f64,
     /// Waiting for the medium: inter-frame spaces, back-off, others' frames.

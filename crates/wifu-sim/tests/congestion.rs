@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use wifu_engine::Blueprint;
 use wifu_sim::mesh::Simulation;
-use wifu_sim::outcome::{Outcome, QueueOutcome};
+use wifu_sim::outcome::{HopOutcome, Outcome, QueueOutcome};
 use wifu_sim::scenario::Scenario;
 
 fn open(spec: &str) -> Result<Arc<Blueprint>, String> {
@@ -94,6 +94,38 @@ fn last(outcome: &Outcome, series: &str) -> f64 {
 /// What the disciplines of n2's queues did.
 fn queue(outcome: &Outcome) -> QueueOutcome {
     outcome.nodes[1].queue.expect("n2 has a discipline")
+}
+
+/// What a queue refuses or its discipline drops never left it: it is not lost on the hop behind.
+#[test]
+fn a_queue_s_drops_are_no_losses_of_the_hop_behind_it() {
+    let kinds = ["", "codel", "fq_codel", "red"];
+    for kind in kinds {
+        let more = match kind {
+            "" => String::new(),
+            kind => format!("host.queue = {{ kind = \"{kind}\" }}"),
+        };
+        let outcome = bottleneck_losing("tcp-newreno", 60, &more, 0.001);
+        let (p, on_wires) = (
+            outcome.flows[0].packets,
+            outcome.wires.iter().map(|w| w.lost).sum::<u64>(),
+        );
+        let sum = |of: fn(&HopOutcome) -> u64| outcome.hops.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|h| h.lost), on_wires, "{kind}: {:?}", outcome.hops);
+        assert_eq!(
+            sum(|h| h.queue_drops),
+            p.queue,
+            "{kind}: {:?}",
+            outcome.hops
+        );
+        let early = outcome.nodes.iter().filter_map(|n| n.queue);
+        let early: u64 = early.map(|q| q.dropped).sum();
+        assert_eq!(sum(|h| h.early_drops), early, "{kind}");
+        assert!(
+            on_wires > 0 && p.queue > 0 && (early > 0) != kind.is_empty(),
+            "{kind}: {p:?}"
+        );
+    }
 }
 
 /// Brakmo and Peterson: between alpha and beta segments wait in the queue, where Reno fills it.

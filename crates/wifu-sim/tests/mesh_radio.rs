@@ -9,7 +9,7 @@ use wifu_engine::Blueprint;
 use wifu_radio::OnAir;
 use wifu_sim::causes::Causes;
 use wifu_sim::mesh::{Seen, Simulation, Tap};
-use wifu_sim::outcome::Outcome;
+use wifu_sim::outcome::{HopOutcome, Outcome, PacketOutcome};
 use wifu_sim::scenario::Scenario;
 use wifu_sim::why;
 use wifu_wire::Rng;
@@ -52,7 +52,7 @@ fn sound(outcome: &Outcome) {
                 .iter()
                 .filter(|h| (h.flow, h.reverse) == (flow.id, reverse));
             of.filter(|h| h.hop == hop)
-                .map(|h| h.packets + h.lost)
+                .map(|h| h.packets + h.lost + h.queue_drops)
                 .sum::<u64>()
         };
         for reverse in [false, true] {
@@ -324,6 +324,37 @@ fn what_is_lost_on_a_hop_takes_no_time_of_what_crosses_it() {
     assert!(hop.lost > 50 && hop.packets > 200, "{hop:?}");
     let us = |sum: f64| sum * 1e6 / hop.packets as f64;
     assert!((579.5..580.5).contains(&us(hop.air_s)), "{}", us(hop.air_s));
+}
+
+/// Refused by a relay's full ring, or dropped by the discipline in front of it: neither was tried,
+/// so neither is lost on the hop.
+#[test]
+fn what_never_left_a_radio_s_queue_is_not_lost_on_its_hop() {
+    let udp = "protocol = \"udp\"\nrate = \"20Mb/s\"\ntime = \"5s\"\nsize = 1500";
+    for (more, disciplined) in [
+        ("[radio]\nring = 2\nqueue = 5\nattempts = 1\n", false),
+        (
+            "[radio]\nring = 2\nqueue = 50\nattempts = 1\n[host]\nqueue = { kind = \"codel\" }\n",
+            true,
+        ),
+    ] {
+        let words = "[topology]\nwords = \"linear,3\"\nset = \"TB-W9\"\n";
+        let flows = flow("n1", "n3", udp) + &flow("n3", "n1", udp);
+        let outcome = run(&format!("{words}{more}{flows}"));
+        let sum = |of: fn(&HopOutcome) -> u64| outcome.hops.iter().map(of).sum::<u64>();
+        let of_flows = |of: fn(&PacketOutcome) -> u64| {
+            let all = outcome.flows.iter().map(|f| of(&f.packets));
+            all.sum::<u64>()
+        };
+        assert_eq!(sum(|h| h.queue_drops), of_flows(|p| p.queue));
+        let given_up: u64 = outcome.nodes.iter().map(|n| n.failed).sum();
+        let (lost, early) = (sum(|h| h.lost), sum(|h| h.early_drops));
+        assert!(lost > 0 && lost <= given_up && lost >= of_flows(|p| p.link));
+        assert!(
+            sum(|h| h.queue_drops) > 0 && (early > 0) == disciplined,
+            "{early}"
+        );
+    }
 }
 
 #[test]

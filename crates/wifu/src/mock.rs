@@ -103,7 +103,7 @@ pub struct Args {
     #[arg(long, value_name = "INDEX,...", value_delimiter = ',',
           value_parser = index)]
     drop: Vec<u64>,
-    /// Lose this share of the packets towards the receiver
+    /// Lose this share of the packets towards the receiver; per cent as `tc` has it, 0.5 is 0.5 %
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
     loss: f64,
     /// Lose this share of the packets towards the sender

@@ -245,7 +245,12 @@ impl Forwarding {
                 self.mark(clock, id);
                 Ok(())
             }
-            Put::Early | Put::Full => Err(Lost::Queue),
+            refused => {
+                let next = to.unwrap_or(at);
+                let early = refused == Put::Early;
+                self.hops.kept_out(&self.pool[id], at, next, early);
+                Err(Lost::Queue)
+            }
         }
     }
 
@@ -403,7 +408,8 @@ impl Forwarding {
         (times, tried): (&Times, bool),
     ) -> Result<(), Lost> {
         let next = to.unwrap_or(packet.at);
-        self.hops.by_radio(packet, packet.at, next, times);
+        let ends = (packet.at, next);
+        self.hops.by_radio(packet, ends, (times, tried));
         // Nobody counts what a routing daemon says.
         let counts = to.is_some() || packet.flow != NO_FLOW;
         if packet.passed || !counts {

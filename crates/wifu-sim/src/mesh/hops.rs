@@ -14,6 +14,9 @@ pub(crate) struct HopSums {
     pub(crate) to: u16,
     pub(crate) packets: u64,
     pub(crate) lost: u64,
+    /// Refused by a full queue, and dropped by its discipline.
+    pub(crate) full: u64,
+    pub(crate) early: u64,
     pub(crate) times: Times,
     pub(crate) propagation: Span,
 }
@@ -25,6 +28,8 @@ impl HopSums {
         to: NOBODY,
         packets: 0,
         lost: 0,
+        full: 0,
+        early: 0,
         times: Times {
             queue: Span::ZERO,
             contention: Span::ZERO,
@@ -91,14 +96,29 @@ impl Hops {
         Hops((0..flows).map(|_| Default::default()).collect())
     }
 
-    /// A radio is done with a packet.
+    /// A radio's queue did not take a packet.
+    #[cold]
+    pub(crate) fn kept_out(&mut self, packet: &Packet, from: u16, to: u16, early: bool) {
+        if let Some(sums) = self.of(packet, from, to) {
+            sums.full += u64::from(!early);
+            sums.early += u64::from(early);
+        }
+    }
+
+    /// A radio is done with a packet, which its discipline dropped if it was never tried.
     #[inline]
-    pub(crate) fn by_radio(&mut self, packet: &Packet, from: u16, to: u16, times: &Times) {
+    pub(crate) fn by_radio(
+        &mut self,
+        packet: &Packet,
+        (from, to): (u16, u16),
+        (times, tried): (&Times, bool),
+    ) {
         let Some(sums) = self.of(packet, from, to) else {
             return;
         };
         if !packet.passed {
-            sums.lost += 1;
+            sums.lost += u64::from(tried);
+            sums.early += u64::from(!tried);
             return;
         }
         sums.packets += 1;
@@ -124,13 +144,17 @@ impl Hops {
         let Some(sums) = self.of(packet, from, to) else {
             return;
         };
-        if let Entered::Flies { waits, takes, .. } = entered {
-            sums.packets += 1;
-            sums.times.queue = sums.times.queue + waits;
-            sums.times.air = sums.times.air + takes;
-            sums.propagation = sums.propagation + delay;
-        } else {
-            sums.lost += 1;
+        match entered {
+            Entered::Flies { waits, takes, .. } => {
+                sums.packets += 1;
+                sums.times.queue = sums.times.queue + waits;
+                sums.times.air = sums.times.air + takes;
+                sums.propagation = sums.propagation + delay;
+            }
+            Entered::Full => sums.full += 1,
+            Entered::Early => sums.early += 1,
+            Entered::Lost => sums.lost += 1,
+            Entered::Waits => {}
         }
     }
 

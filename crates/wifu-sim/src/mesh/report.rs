@@ -402,6 +402,8 @@ fn hop_outcome(
         to: names[usize::from(sums.to)].clone(),
         packets: sums.packets,
         lost: sums.lost,
+        queue_drops: sums.full + sums.early,
+        early_drops: sums.early,
         queue_s: sums.times.queue.as_secs_f64(),
         contention_s: sums.times.contention.as_secs_f64(),
         air_s: sums.times.air.as_secs_f64(),

@@ -70,11 +70,16 @@ pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) ->
 }
 
 fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
+    let rerouted = outcome.flows.iter().any(|f| rerouted(outcome, f));
     let mut table = Table::new(&[
         ">flow",
         "<",
         "<protocol",
-        ">hops",
+        if rerouted {
+            ">hops at the start"
+        } else {
+            ">hops"
+        },
         ">delivered",
         ">in",
         ">goodput",
@@ -121,6 +126,15 @@ fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
         ]);
     }
     table.text() + &together(outcome)
+}
+
+/// Whether packets of a flow took another way than the one that it had as it began.
+fn rerouted(outcome: &Outcome, f: &FlowOutcome) -> bool {
+    // What goes to all neighbours is on no route.
+    let own = |h: &&HopOutcome| h.flow == f.id && !h.reverse && h.from != h.to;
+    let hops: Vec<u32> = outcome.hops.iter().filter(own).map(|h| h.hop).collect();
+    let each: BTreeSet<u32> = hops.iter().copied().collect();
+    each.len() < hops.len() || hops.iter().any(|h| *h > f.hops)
 }
 
 /// What all flows got together, if there are several, and how evenly.
@@ -193,7 +207,7 @@ fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
 fn why(outcome: &Outcome, f: &FlowOutcome, (causes, all): (&Causes, &Losses)) -> String {
     let mut text = String::new();
     let own = own_cause(outcome, f, (causes, all));
-    for (n, sentence) in reasons(f).into_iter().chain(own).enumerate() {
+    for (n, sentence) in reasons(outcome, f).into_iter().chain(own).enumerate() {
         let _ = writeln!(text, "{}{sentence}", if n == 0 { "\n" } else { "" });
     }
     let names = match f.app.as_str() {
@@ -227,7 +241,7 @@ fn own_cause(
 }
 
 /// Sentences about what held a flow up.
-fn reasons(f: &FlowOutcome) -> Vec<String> {
+fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
     let mut sentences = Vec::new();
     let held = held(f);
     if !held.is_empty() {
@@ -260,9 +274,18 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
             late.seconds
         ));
     }
+    sentences.extend(lost(outcome, f));
+    sentences
+}
+
+/// What became of packets that arrived nowhere; copies that nodes made are packets too.
+fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let p = f.packets;
+    let hops = outcome.hops.iter().filter(|h| h.flow == f.id);
+    let early = hops.map(|h| h.early_drops).sum::<u64>().min(p.queue);
     let ends = [
-        (p.queue, "full queues"),
+        (p.queue - early, "full queues"),
+        (early, "the discipline of queues"),
         (p.link, "the MAC's last attempt"),
         (p.wire, "wires"),
         (p.route, "missing routes or too many hops"),
@@ -272,15 +295,17 @@ fn reasons(f: &FlowOutcome) -> Vec<String> {
     ];
     let ends = ends.iter().filter(|(n, _)| *n > 0);
     let lost: Vec<String> = ends.map(|(n, what)| format!("{n} by {what}")).collect();
-    if !lost.is_empty() {
+    let copies = match p.copies {
+        0 => String::new(),
+        n => format!(", {n} of them copies that nodes sent"),
+    };
+    // What was under way at the end is neither lost nor delivered.
+    let over = (p.sent + p.copies).saturating_sub(p.inside);
+    (!lost.is_empty()).then(|| {
+        let share = percent(p.lost() as f64 / over.max(1) as f64);
         let all = lost.join(", ");
-        sentences.push(format!(
-            "Packets lost for good: {all}; of {} ({})",
-            p.sent,
-            percent(p.lost() as f64 / p.sent.max(1) as f64)
-        ));
-    }
-    sentences
+        format!("Packets lost for good: {all}; of {over}{copies} ({share})")
+    })
 }
 
 /// What the report says of why flows got what they got, as data: of attempts as
@@ -295,7 +320,7 @@ pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
         let held = f.limited_s.iter().map(|(k, s)| (k.clone(), s / whole));
         let held: BTreeMap<String, f64> = held.collect();
         let own = own_cause(outcome, f, (causes, &network));
-        let words: Vec<String> = reasons(f).into_iter().chain(own).collect();
+        let words: Vec<String> = reasons(outcome, f).into_iter().chain(own).collect();
         json!({"flow": f.id, "held": held, "words": words})
     };
     all["flows"] = outcome.flows.iter().map(flow).collect();
@@ -600,7 +625,7 @@ fn digits(x: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wifu_sim::outcome::{LinkOutcome, NodeOutcome};
+    use wifu_sim::outcome::{LinkOutcome, NodeOutcome, PacketOutcome};
 
     /// Two megabytes, one after the other: rates of 2 Mb/s each, and not four together.
     #[test]
@@ -633,13 +658,13 @@ mod tests {
             seconds: 0.0,
             never: 2_900_000,
         });
-        let said = reasons(&flow).join("\n");
+        let said = reasons(&Outcome::default(), &flow).join("\n");
         assert!(
             said.contains("2.90 MB of them never arrived, and the last"),
             "{said}"
         );
         flow.outlasted.as_mut().unwrap().never = 0;
-        let said = reasons(&flow).join("\n");
+        let said = reasons(&Outcome::default(), &flow).join("\n");
         assert!(
             !said.contains("never") && !said.contains("buffer"),
             "{said}"
@@ -780,6 +805,55 @@ mod tests {
             all["flows"][0]["words"][1],
             "Packets lost for good: 10 by the MAC's last attempt; of 1000 (1.0 %)"
         );
+    }
+
+    #[test]
+    fn hops_of_a_flow_whose_route_changed_are_those_of_its_start() {
+        let text = |outcome: &Outcome| report("", outcome, &Causes::default(), &Wants::default());
+        let mut outcome = outcome();
+        assert!(!text(&outcome).contains("at the start"));
+        outcome.hops.push(HopOutcome {
+            to: "n3".into(),
+            ..outcome.hops[0].clone()
+        });
+        assert!(text(&outcome).contains("hops at the start"));
+        (outcome.hops[1].hop, outcome.hops[1].from) = (2, "n2".into());
+        assert!(
+            text(&outcome).contains("hops at the start"),
+            "it became longer"
+        );
+    }
+
+    #[test]
+    fn copies_that_nodes_made_are_packets_of_which_some_are_lost() {
+        let mut outcome = outcome();
+        outcome.flows[0].packets = PacketOutcome {
+            sent: 100,
+            copies: 60,
+            delivered: 110,
+            link: 30,
+            inside: 20,
+            ..PacketOutcome::default()
+        };
+        let words = reasons(&outcome, &outcome.flows[0]).join("\n");
+        let said = "30 by the MAC's last attempt; of 140, 60 of them copies that nodes sent (21 %)";
+        assert!(words.contains(said), "{words}");
+    }
+
+    #[test]
+    fn what_a_discipline_dropped_is_not_called_a_full_queue() {
+        let mut outcome = outcome();
+        (
+            outcome.flows[0].packets.sent,
+            outcome.flows[0].packets.queue,
+        ) = (1000, 10);
+        (outcome.hops[0].queue_drops, outcome.hops[0].early_drops) = (10, 10);
+        let words = |outcome: &Outcome| reasons(outcome, &outcome.flows[0]).join("\n");
+        let only = "Packets lost for good: 10 by the discipline of queues; of 1000 (1.0 %)";
+        assert!(words(&outcome).contains(only), "{}", words(&outcome));
+        outcome.hops[0].early_drops = 3;
+        let both = "7 by full queues, 3 by the discipline of queues; of 1000";
+        assert!(words(&outcome).contains(both), "{}", words(&outcome));
     }
 
     #[test]
