@@ -104,7 +104,7 @@ def test_shortened_plans_have_the_kernels_own_tcp_on_emulated_radios() -> None:
         assert not any("kernel:" in str(c.scenario) for c in whole.cells)
 
 
-PAPER_OF = {"AP": "tcp-ap", "ATP": "atp", "WIFU": "wifu"}
+PAPER_OF = {"AP": "tcp-ap", "ATP": "atp", "HXH": "hxh", "WIFU": "wifu"}
 
 
 def test_all_plans_that_feed_claims_are_run_by_a_paper() -> None:

@@ -84,7 +84,7 @@ class Results:
 
     def _newest(self) -> bool:
         """Whether the tables are as this lab writes them."""
-        known = NEWEST in self.runs and cutoff.COUNT in self.runs
+        known = all(name in self.runs for name in (NEWEST, cutoff.COUNT, metrics.column("known")))
         return known and NEWEST_OF_FLOWS in self.flows
 
     def _renew(self, axes: list[str]) -> None:

@@ -15,8 +15,9 @@ from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.metrics import carriers, column, download_delays, parts
 from wifu.rows import Results, by_cell
+from wifu.transfers import known_times
 
-OF_FINISHED = ("delay", "delay_median")
+OF_FINISHED = ("delay", "delay_median", "known")
 """Metrics of the transfers that were finished, without those that take longest."""
 
 ENDING = ("file", "stream", "trace")
@@ -217,10 +218,11 @@ def _times(
     only, listed, specs = parts(metric)[1], outcome["flows"], scenario.get("flow") or []
     own = [listed[n] for n in carriers(listed)]
     own = own if only is None else [flow for flow in listed if flow["id"] == only]
+    times = known_times if parts(metric)[0] == "known" else download_delays
     took: list[float] = []
     cut: list[float] = []
     for flow in own:
-        took += download_delays(flow)
+        took += times(flow)
         cut += [float(each["failed_s"]) for each in flow.get("requests_failed") or []]
         at = int(flow["id"]) - 1
         spec = specs[at] if at < len(specs) else {}

@@ -61,6 +61,22 @@ KINDS: dict[str, Kind] = {
         ("run", "from", "to", "flow", "zoom"),
         "traces",
     ),
+    "trips": Kind(
+        "distribution of the packets' round trips over all runs (needs series; see wifu.handed)",
+        ("by",),
+        "nodes",
+    ),
+    "rates": Kind(
+        'what nodes hand down over time, in the run of median length or which = "longest" (needs '
+        "series)",
+        ("nodes", "which", "window", "from", "to", "published"),
+        "nodes",
+    ),
+    "hops": Kind(
+        "what is lost at each hop, with quartiles of the runs: metric = loss or passive_loss",
+        ("metric", "by", "published"),
+        "nodes",
+    ),
     "latency": Kind(
         'latency under load: goodput and delay of datagrams over time, or as = "cdf" (needs series '
         "with delay)",
@@ -81,6 +97,9 @@ COMMON = ("title", "where", "label", "columns")
 a paper.
 """
 
+
+MARKED = ("rates", "hops")
+"""Kinds on whose scale `published` marks values."""
 
 SHOWN = ("goodput", "delivered", "cwnd", "srtt")
 """What `show` of a time series can name besides what `[series] record` of the plan names."""
@@ -130,7 +149,16 @@ def check(
         _labels(known, name, wanted if isinstance(wanted, list) else [wanted], "where")
     if kind == "flows" and spec.get("metric", "goodput") not in ("goodput", "delay"):
         raise PlanError("is goodput or delay, what a flow has by itself", "metric")
-    if "published" in spec and kind == "cdf":
+    if "published" in spec and (kind in MARKED) == isinstance(spec["published"], Mapping):
+        what = "is a number, or several" if kind in MARKED else "must be a table: { level = value }"
+        raise PlanError(f"{what}, not {spec['published']!r}", "published")
+    if kind == "hops" and spec.get("metric", "loss") not in ("loss", "passive_loss"):
+        raise PlanError("is loss or passive_loss, what a hop has", "metric")
+    if kind == "rates" and "nodes" not in spec:
+        raise PlanError('names the nodes: nodes = ["n1"]', "kind")
+    if "published" in spec and kind in MARKED:
+        pass
+    elif "published" in spec and kind == "cdf":
         _shares(spec["published"], known, spec.get("by", pair))
     elif "published" in spec:
         x = spec.get("x", axes[0] if axes else None)
@@ -243,6 +271,12 @@ def _value(published: Any) -> bool:
     return numbers and (len(ends) == 1 or (len(ends) == 2 and ends[0] <= ends[1]))
 
 
+def _numbers(value: Any) -> bool:
+    """Whether this is a number, or some."""
+    every = value if isinstance(value, list) else [value]
+    return bool(every) and all(type(v) in (int, float) for v in every)
+
+
 def _time(value: Any) -> bool:
     try:
         values.seconds(value)
@@ -262,7 +296,15 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "x": ("must be the name of an axis", lambda v: isinstance(v, str)),
     "by": ("must be the name of an axis", lambda v: isinstance(v, str)),
     "where": ("must be a table: { axis = level }", lambda v: isinstance(v, Mapping)),
-    "published": ("must be a table: { level = value }", lambda v: isinstance(v, Mapping)),
+    "published": (
+        "must be a table: { level = value }",
+        lambda v: isinstance(v, Mapping) or _numbers(v),
+    ),
+    "nodes": (
+        "must be a list of nodes",
+        lambda v: isinstance(v, list) and bool(v) and all(isinstance(n, str) for n in v),
+    ),
+    "which": ('is "median" or "longest"', lambda v: v in ("median", "longest")),
     "columns": ("is 1 or 2: columns of a paper", lambda v: type(v) is int and v in (1, 2)),
     "scales": ('is "shared" or "own"', lambda v: v in ("shared", "own")),
     "zoom": (

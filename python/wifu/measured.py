@@ -23,10 +23,17 @@ from wifu.errors import LabError
 from wifu.metrics import metric_of
 
 BOUND_LEVEL = 0.90
+
+
+def _least_by_median(x: Any, axis: int | None = None) -> Any:
+    return np.min(x, axis=axis) / np.median(x, axis=axis)
+
+
 STATISTICS: dict[str, stats.Statistic] = {
     "mean": np.mean,
     "median": np.median,
     "sd": partial(np.std, ddof=1),
+    "least by median": _least_by_median,
 }
 
 

@@ -19,6 +19,7 @@ from wifu import stats
 from wifu.api import Results
 from wifu.digits import number
 from wifu.errors import LabError
+from wifu.hopwise import HOPWISE
 from wifu.measured import (
     BOUND_LEVEL,
     Measured,
@@ -381,5 +382,6 @@ MEASURES: dict[str, Callable[[Results, Mapping[str, Any]], Measured]] = {
     "along": _along,
     "among": _among,
     **OVER_TIME,
+    **HOPWISE,
 }
 """How each kind of check is measured that looks at the results of one plan."""

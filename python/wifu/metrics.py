@@ -28,6 +28,9 @@ from wifu.hops import hop_rows as hop_rows
 from wifu.hops import mean_passive, packet_loss
 from wifu.hops import passive_loss as passive_loss
 from wifu.sliding import sliding as sliding
+from wifu.transfers import carriers as carriers
+from wifu.transfers import download_delays as download_delays
+from wifu.transfers import known as known
 from wifu.underload import added, idle_load, lasted, load_span, lost, silent, under_load
 
 Floats = NDArray[np.float64]
@@ -175,25 +178,6 @@ def _over(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
     if flow.get("protocol") != "udp" or until is None or end is None:
         return None
     return float(until) if until < end else None
-
-
-def carriers(flows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The places of the flows that goodput and times of a run are of: those over connections.
-    Datagrams beside them are a load or probes, whose rate is what the scenario says; alone they
-    are what is measured.
-    """
-    over = [n for n, flow in enumerate(flows) if flow.get("protocol") != "udp"]
-    return over or list(range(len(flows)))
-
-
-def download_delays(flow: Mapping[str, Any]) -> list[float]:
-    """Delays of what a flow fetched: of each request, else of the whole transfer if it ended."""
-    requests = flow.get("requests") or []
-    if requests:
-        return [float(r["delay_s"]) for r in requests if r.get("delay_s") is not None]
-    if flow.get("finished") and flow.get("last_byte_s") is not None:
-        return [float(flow["last_byte_s"]) - float(flow.get("start_s") or 0.0)]
-    return []
 
 
 @dataclass(frozen=True)
@@ -362,6 +346,7 @@ RUN_METRICS: dict[str, Metric] = {
     "delay_median": Metric(
         "median download time of a run", "s", 1.0, "less", _delay(np.median), about=OF_RUNS
     ),
+    "known": Metric("mean time until the sender knew of the end", "s", 1.0, "less", known),
     "srtt": Metric(
         "smoothed round-trip time at the end", "ms", 1e-3, "less", _flows_mean("srtt_s")
     ),

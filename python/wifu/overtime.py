@@ -32,12 +32,15 @@ def _recorded(
     return known
 
 
-def _of_runs(
-    results: Results, given: Mapping[str, Any], of: Callable[[Cell, int], float]
+def of_runs(
+    results: Results,
+    given: Mapping[str, Any],
+    of: Callable[[Cell, int], float],
+    below: Callable[[Cell, int], float] | None = None,
 ) -> Measured:
     """A number of each run that was recorded, `times` so much; by that of another cell where `over`
-    is given, or what is more than there with `difference`; with `counts` the share of runs in which
-    it is at most, or at least, so much.
+    is given (`below` of it, if that is another number), or what is more than there with
+    `difference`; with `counts` the share of runs in which it is at most, or at least, so much.
     """
     sample = _recorded(results, given["of"], of)
     if sample.empty:
@@ -46,7 +49,7 @@ def _of_runs(
     sample = sample * given.get("times", 1.0)
     exact, statistic = results.plan.deterministic, statistic_of(given)
     if "over" in given:
-        under = _recorded(results, given["over"], of) * given.get("times", 1.0)
+        under = _recorded(results, given["over"], below or of) * given.get("times", 1.0)
         both = pd.concat([sample, under], axis=1, join="inner").to_numpy(float)
         if not len(both):
             raise LabError(f"no runs in common of {words(given['of'])} and {words(given['over'])}")
@@ -160,7 +163,7 @@ def _steps(results: Results, given: Mapping[str, Any]) -> Measured:
             return float(np.mean(rates < limit))
         return float(rates.std(ddof=1) / rates.mean()) if rates.any() else math.nan
 
-    return _of_runs(results, given, of)
+    return of_runs(results, given, of)
 
 
 def _clusters(results: Results, given: Mapping[str, Any]) -> Measured:
@@ -178,7 +181,7 @@ def _clusters(results: Results, given: Mapping[str, Any]) -> Measured:
         soon = np.searchsorted(grew, grew[after] + within, side="right") - after - 1
         return float(np.sum(soon >= burst))
 
-    return _of_runs(results, given, of)
+    return of_runs(results, given, of)
 
 
 def _half(data: pd.Series[float]) -> float:
@@ -237,7 +240,7 @@ def _series(results: Results, given: Mapping[str, Any]) -> Measured:
     def of(cell: Cell, run: int) -> float:
         return take(_known(results, cell, run, name))
 
-    return _of_runs(results, given, of)
+    return of_runs(results, given, of)
 
 
 def _known(results: Results, cell: Cell, run: int, name: str) -> pd.Series[float]:
@@ -294,7 +297,7 @@ def _resumed(results: Results, given: Mapping[str, Any]) -> Measured:
         next_ = np.append(times, end)[np.searchsorted(times, after, side="right")]
         return float(np.mean(next_ - np.asarray(after)))
 
-    return _of_runs(results, given, of)
+    return of_runs(results, given, of)
 
 
 OVER_TIME: dict[str, Callable[[Results, Mapping[str, Any]], Measured]] = {

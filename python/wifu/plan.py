@@ -30,7 +30,7 @@ from wifu.cells import Axis, Cell, Label, all_cells, digest, leaves
 from wifu.errors import LabError, PlanError, nearest
 from wifu.metrics import Measure, of_datagrams
 from wifu.overrides import KEYS, apply_override
-from wifu.runner import check_mesh
+from wifu.runner import check_mesh, records
 from wifu.stacks import stacks
 from wifu.tables import Tables, Until, labels_in
 from wifu.toml import laid_over, loads, locate
@@ -74,6 +74,8 @@ class Plan:
     cells: tuple[Cell, ...]
     substrate: str = "sim"
     recorded: tuple[str, ...] = ()
+    usual: bool = True
+    """Whether the usual series are recorded beside these."""
     labels: Mapping[str, Any] = field(default_factory=dict)
     on: tuple[str, ...] = ("sim",)
     run_timeout: float | None = None
@@ -141,7 +143,8 @@ class Plan:
                 others = [n for n in named if n != "all"] if isinstance(named, list) else []
                 others += [f"flow.*.{name}" for name in self.recorded if self._has(cell, name)]
                 if named is not False:
-                    record["series"] = ["all", *others] if others else True
+                    all_of = ["all"] if self.usual else []
+                    record["series"] = [*all_of, *others] if others else self.usual
             if self._delays(scenario):
                 record["series"] = _with_delays(record.get("series", False))
             if record:
@@ -154,11 +157,13 @@ class Plan:
         """Whether what is recorded is there in a cell: what is of a part, such as `ap11.cov`, is
         where a flow has this part. If none has it anywhere, the simulator says what there is.
         """
-        part, dot, _ = name.removeprefix("peer.").partition(".")
+        part, dot, rest = name.removeprefix("peer.").partition(".")
         if not dot:
             return True
 
         def having(c: Cell) -> bool:
+            if "." in rest:  # of a lane, behind the name of its node
+                return records(c.scenario, f"flow.*.{name}")
             found = [stack for stack in stacks(self.runner, c) if stack is not None]
             return any(part in parts.split(", ") for s in found for parts in s.parts.values())
 
@@ -525,6 +530,7 @@ class _Reader(Tables):
             claims=self._claims(),
             series_runs=series,
             recorded=recorded,
+            usual=self._get("series", dict, {}).get("usual", True),
             source=self.source,
             cells=cells,
             substrate=substrate,

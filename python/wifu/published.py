@@ -1,6 +1,6 @@
-"""What papers published, as data: `claims.toml` (the WiFu paper), `claims-tcp-ap.toml` and
-`claims-atp.toml` have each claim, what has to hold, and which plan feeds it; `papers.toml` has
-which plans repeat a paper. What results say of a claim is `wifu.claims`' part.
+"""What papers published, as data: `claims.toml` (the WiFu paper), `claims-tcp-ap.toml`,
+`claims-atp.toml` and `claims-hxh.toml` have each claim, what has to hold, and which plan feeds it;
+`papers.toml` has which plans repeat a paper. What results say of a claim is `wifu.claims`' part.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from wifu.errors import LabError, nearest
 KINDS = (
     "value", "ratio", "difference", "trace", "correlation", "share", "pooled", "along", "among",
     "windows", "steps", "clusters", "series", "apart", "gains", "shapes", "resumed",
+    "hops", "trips", "rates", "beyond", "ratios",
 )  # fmt: skip
 """What a check can measure; `wifu.measures.MEASURES` says how."""
 
-FILES = ("claims.toml", "claims-tcp-ap.toml", "claims-atp.toml")
+FILES = ("claims.toml", "claims-tcp-ap.toml", "claims-atp.toml", "claims-hxh.toml")
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def _beside(check: Mapping[str, Any], name: str, changed: Mapping[str, Any]) -> 
     where = changed.get("where", {})
 
     def sides(of: Mapping[str, Any]) -> dict[str, Any]:
-        return {k: {**of[k], **where} for k in ("of", "over") if k in of}
+        own: dict[str, Any] = {k: {**of[k], **where} for k in ("of", "over") if k in of}
+        return own | ({"against": sides(of["against"])} if "against" in of else {})
 
     plan = {"plan": changed["plan"]} if "plan" in changed else {}
     # Whose parts are of several plans.

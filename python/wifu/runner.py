@@ -62,6 +62,15 @@ def check_mesh(scenario: Mapping[str, Any], *, others: bool = False) -> None:
     _native.check_scenario(json.dumps(scenario), compositions, others)
 
 
+def records(scenario: Mapping[str, Any], name: str) -> bool:
+    """Whether a scenario could record a series of this name."""
+    try:
+        check_mesh({**scenario, "record": {"series": [name]}})
+    except ValueError:
+        return False
+    return True
+
+
 def host_profile(scenario: Mapping[str, Any]) -> str:
     """What packets cost the hosts where they begin and end: `off` or `py`."""
     from wifu import _native

@@ -26,7 +26,7 @@ RESERVED = {
 COLUMNS = frozenset({
     *flow_row({}, {"id": 1}, Measure(), {}), *(column(name) for name in RUN_METRICS),
     "wall_s", "repeated", "sim_seconds", "trace_hash", "stamp",
-    "delay_finished_s", "delay_median_finished_s", "delay_cut_off",
+    "delay_finished_s", "delay_median_finished_s", "known_finished_s", "delay_cut_off",
 })  # fmt: skip
 """Names of columns of flows and runs, which an axis may not have either: one of the two would stand
 in the other's place.
@@ -310,7 +310,9 @@ class Tables:
 
     def _series(self) -> frozenset[int]:
         given = self._get("series", dict, {})
-        self._known(given, ("runs", "record"), "series")
+        self._known(given, ("runs", "record", "usual"), "series")
+        if not isinstance(usual := given.get("usual", True), bool):
+            raise PlanError(f"is true or false, not {usual!r}", "series.usual")
         runs = given.get("runs", [])
         try:
             runs = values.sequence(runs) if isinstance(runs, str) else runs

@@ -38,7 +38,7 @@ class Asking(Protocol):
         """The scenario of one replicate."""
 
 
-OVER_TIME = ("timeseries", "sequence", "latency")
+OVER_TIME = ("timeseries", "sequence", "latency", "trips", "rates")
 """Kinds that are drawn from series."""
 
 

@@ -100,18 +100,18 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     start, end = _range([series for _, series in found], show, *_span(spec), lasts)
     _insist(start, _range([series for _, series in found], show, None, None, lasts)[1])
     window = values.seconds(spec["window"]) if "window" in spec else _window(end - start)
-    figure, columns = _columns(len(found), len(show))
+    figure, column_axes = columns(len(found), len(show))
     words = Words(results, spec)
     names = words.titles(cells)
     lines: dict[str, Any] = {}
-    for (cell, series), column, flows in zip(found, columns, there, strict=True):
+    for (cell, series), column, flows in zip(found, column_axes, there, strict=True):
         _flows(column, series, (show, window), (start, end), flows, lines)
         style.entitle(column[0], names[cell.name])
         column[-1].set_xlabel("time, s")
         column[0].set_xlim(start, end)
     for row, what in enumerate(show):
-        style.label_rows([axes[row] for axes in columns], _scale(words, what, window))
-        axes = [column[row] for column in columns]
+        style.label_rows([axes[row] for axes in column_axes], _scale(words, what, window))
+        axes = [column[row] for column in column_axes]
         if what in SHOWN:
             for axis in axes:
                 axis.set_ylim(bottom=0)
@@ -243,9 +243,9 @@ def _flows(
         style.grid(axis)
 
 
-def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
-    """For each cell its axes from top to bottom, with one scale of time; a row has one scale in all
-    cells. More than three cells go on below, so that the figure fits a page.
+def columns(cells: int, rows: int, own_times: bool = False) -> tuple[Figure, list[list[Axes]]]:
+    """For each cell its axes from top to bottom, with one scale of time, or one of its own; a row
+    has one scale in all cells. More than three cells go on below, so that the figure fits a page.
     """
     if (own := page.given(cells * rows)) is not None:
         return page.root(own[0]), [own[n : n + rows] for n in range(0, cells * rows, rows)]
@@ -255,20 +255,20 @@ def _columns(cells: int, rows: int) -> tuple[Figure, list[list[Axes]]]:
     figure = page.figure(page.width(across), high)
     outer = figure.add_gridspec(bands, 1, hspace=0.08)
     inner = [outer[band].subgridspec(rows, across) for band in range(bands)]
-    columns: list[list[Axes]] = []
+    made: list[list[Axes]] = []
     for cell in range(cells):
         band, column = divmod(cell, across)
         axes: list[Axes] = []
         for row in range(rows):
             axis = figure.add_subplot(
                 inner[band][row, column],
-                sharex=columns[0][0] if columns else axes[0] if axes else None,
-                sharey=columns[0][row] if columns else None,
+                sharex=axes[0] if axes else made[0][0] if made and not own_times else None,
+                sharey=made[0][row] if made else None,
             )
             axis.tick_params(labelbottom=row == rows - 1, labelleft=column == 0)
             axes.append(axis)
-        columns.append(axes)
-    return figure, columns
+        made.append(axes)
+    return figure, made
 
 
 def _line(series: Series, flow: int, what: str, window: float, there: There) -> Drawn | None:

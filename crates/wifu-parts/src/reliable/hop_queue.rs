@@ -58,7 +58,9 @@ pub static HOP_QUEUE: Descriptor = Descriptor {
         ),
     ],
     words: &[TYPE, PACK, CREDITS, LH.read(), RTX.read(), TRANSMITTER],
-    probes: &["pack", "kept", "again", "given_up", "answered", "hop_acks"],
+    probes: &[
+        "pack", "kept", "again", "given_up", "answered", "hop_acks", "sent",
+    ],
     writes: Facts::TX.with(Facts::CONN),
     wants: Facts::RTT,
     requires: &[Fact::NextHop, Fact::Transmitter],
@@ -147,8 +149,8 @@ struct HopQueue {
     /// The next hop, and the node before.
     next: Option<Neighbour>,
     before: Option<Neighbour>,
-    /// Again, given up, answered, acknowledgements to the node before.
-    counts: [u32; 4],
+    /// Again, given up, answered, acknowledgements to the node before, handed down.
+    counts: [u32; 5],
 }
 
 impl HopQueue {
@@ -174,7 +176,7 @@ impl HopQueue {
             coming: None,
             next: None,
             before: None,
-            counts: [0; 4],
+            counts: [0; 5],
         }
     }
 
@@ -521,6 +523,7 @@ impl Component for HopQueue {
         let Some((ticket, number)) = found else {
             return;
         };
+        self.counts[4] += 1;
         out.head.seq = number;
         out.payload = Payload::Packet { ticket, keep };
         let [_, pack, credits, _] = self.words;
@@ -533,7 +536,7 @@ impl Component for HopQueue {
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
         probe("pack", f64::from(self.pack.unwrap_or(Seq(0)).0));
         probe("kept", self.kept.len() as f64);
-        let names = ["again", "given_up", "answered", "hop_acks"];
+        let names = ["again", "given_up", "answered", "hop_acks", "sent"];
         for (name, n) in names.into_iter().zip(self.counts) {
             probe(name, f64::from(n));
         }
@@ -824,7 +827,7 @@ mod tests {
         assert_eq!(t.due(0), Time::NEVER);
         assert!(matches!(leaves(&mut t, Kind::New), Some((1, true, ..))));
         assert!(matches!(leaves(&mut t, Kind::New), Some((2, true, ..))));
-        assert_eq!(t.probe("again"), Some(0.0));
+        assert_eq!((t.probe("again"), t.probe("sent")), (Some(0.0), Some(3.0)));
     }
 
     #[test]
