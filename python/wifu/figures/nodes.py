@@ -187,9 +187,10 @@ def _numbers(axis: Axes, results: Results, cells: Sequence[Cell], metric: str) -
 
 def _mark(axis: Axes, published: Any) -> None:
     """A line at each value that a paper has."""
-    for value in published if isinstance(published, list) else [published]:
-        if value is not None:
-            axis.axhline(value, color=style.INK, linestyle=(0, (1, 1.5)), linewidth=style.line())
+    told = published if isinstance(published, list) else [published]
+    for value in (v for v in told if v is not None):
+        axis.axhline(value, color=style.INK, linestyle=(0, (1, 1.5)), linewidth=style.line())
+        axis.set_ylim(top=max(axis.get_ylim()[1], 1.05 * value))
 
 
 def _published_line() -> Line2D:
