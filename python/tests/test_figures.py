@@ -19,6 +19,7 @@ from fake import CHAIN, PROBED, FakeResult, fake, having
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from test_hopwise import made
 
 import wifu
 from wifu import figures, kinds, report
@@ -100,14 +101,23 @@ def test_text_in_svg_is_text(results: wifu.Results, tmp_path: Path) -> None:
     assert "'DejaVu Sans', 'Bitstream Vera Sans'" in svg or "'DejaVu Sans', Bitstream" in svg
 
 
+def shown(
+    request: pytest.FixtureRequest, kind: str, tmp_path: Path
+) -> tuple[wifu.Results, dict[str, Any]]:
+    """Results that have what a kind of figure shows, and the least that it is told."""
+    if kind not in ("rates", "trips"):
+        return having(request, kind), {"kind": kind}
+    nodes = {"nodes": ["mesh6"]} if kind == "rates" else {}
+    return made(tmp_path), {"kind": kind, "where": {"protocol": ["hxh", "hxh-nolh"]}, **nodes}
+
+
 @pytest.mark.parametrize("kind", sorted(kinds.KINDS))
 @pytest.mark.parametrize(("columns", "inches"), [(1, 3.5), (2, 7.16)])
 def test_a_figure_is_as_wide_as_columns_of_a_paper(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str, columns: int, inches: float
 ) -> None:
-    results = having(request, kind)
-    spec = {"kind": kind, "columns": columns}
-    svg = figures.draw(results, spec, tmp_path).svg.read_text()
+    results, spec = shown(request, kind, tmp_path)
+    svg = figures.draw(results, {**spec, "columns": columns}, tmp_path).svg.read_text()
     found = re.search(r'<svg [^>]*width="([\d.]+)pt"', svg)
     assert found is not None and float(found[1]) == pytest.approx(inches * 72)
     sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", svg)]
@@ -120,7 +130,7 @@ def test_words_stay_inside_a_narrow_figure(
 ) -> None:
     from wifu.figures import style
 
-    results, outside = having(request, kind), []
+    (results, spec), outside = shown(request, kind, tmp_path), []
 
     def look(figure: Figure, *_: Path) -> None:
         style.fold(figure)
@@ -134,7 +144,7 @@ def test_words_stay_inside_a_narrow_figure(
                     outside.append(label.get_text())
 
     monkeypatch.setattr(style, "save", look)
-    figures.draw(results, {"kind": kind, "columns": 1}, tmp_path)
+    figures.draw(results, {**spec, "columns": 1}, tmp_path)
     assert not outside
 
 
