@@ -169,8 +169,8 @@ fn isolated_losses_are_what_the_sets_were_calibrated_to() {
     // 30 to 33 % per attempt, 1.6 % after four of which neighbouring ones meet the same fading.
     let tap = loss(&set("TAP-29"), 1, 2);
     assert!((0.29..0.335).contains(&tap), "{tap}");
-    // Of single attempts hops 2 and 5 of HX-9 lose so many that of the packets that HxH sends 4 % and
-    // more are lost there after eleven; others lose little.
+    // Of single attempts hops 2 and 5 of HX-9 lose so many that of the packets that HxH sends 4 %
+    // and more are lost there after eleven; others lose little.
     let hx = set("HX-9");
     for hop in 1..=9 {
         let l = loss(&hx, hop, hop + 1);

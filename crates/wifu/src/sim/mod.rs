@@ -30,6 +30,7 @@ mod frames;
 mod handlers;
 mod json;
 mod link;
+mod lost;
 mod options;
 mod progress;
 mod report;

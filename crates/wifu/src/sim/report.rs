@@ -9,6 +9,7 @@ use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
 use wifu_sim::why::{Losses, percent};
 
 use super::handlers;
+use super::lost::lost;
 use super::table::Table;
 
 /// Flows whose hops are shown, unless more are asked for.
@@ -276,36 +277,6 @@ fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
     }
     sentences.extend(lost(outcome, f));
     sentences
-}
-
-/// What became of packets that arrived nowhere; copies that nodes made are packets too.
-fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
-    let p = f.packets;
-    let hops = outcome.hops.iter().filter(|h| h.flow == f.id);
-    let early = hops.map(|h| h.early_drops).sum::<u64>().min(p.queue);
-    let ends = [
-        (p.queue - early, "full queues"),
-        (early, "the discipline of queues"),
-        (p.link, "the MAC's last attempt"),
-        (p.wire, "wires"),
-        (p.route, "missing routes or too many hops"),
-        (p.hop, "a hop's handler"),
-        (p.host, "a host with too many to work off"),
-        (p.late, "deadlines that had passed"),
-    ];
-    let ends = ends.iter().filter(|(n, _)| *n > 0);
-    let lost: Vec<String> = ends.map(|(n, what)| format!("{n} by {what}")).collect();
-    let copies = match p.copies {
-        0 => String::new(),
-        n => format!(", {n} of them copies that nodes sent"),
-    };
-    // What was under way at the end is neither lost nor delivered.
-    let over = (p.sent + p.copies).saturating_sub(p.inside);
-    (!lost.is_empty()).then(|| {
-        let share = percent(p.lost() as f64 / over.max(1) as f64);
-        let all = lost.join(", ");
-        format!("Packets lost for good: {all}; of {over}{copies} ({share})")
-    })
 }
 
 /// What the report says of why flows got what they got, as data: of attempts as
