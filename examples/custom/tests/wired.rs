@@ -158,9 +158,14 @@ impl Row {
 
 impl Drop for Row {
     fn drop(&mut self) {
+        // One that is killed leaves in the kernel what keeps its lanes' packets dropped.
         for daemon in self.daemons.iter_mut().flatten() {
-            let _ = daemon.kill();
-            let _ = daemon.wait();
+            let _ = Command::new("kill").arg(daemon.id().to_string()).status();
+            let until = Instant::now() + Duration::from_secs(5);
+            while matches!(daemon.try_wait(), Ok(None)) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = (daemon.kill(), daemon.wait());
         }
         remove(&self.dir);
     }
