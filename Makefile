@@ -101,7 +101,7 @@ unit: ## all tests of the workspace, the style test included; the book's referen
 
 # A workspace of its own; what it shares with ours is built once. Our command loads its library.
 .PHONY: custom
-custom: ## crates of somebody else, with their tests: a command (examples/custom), a library (examples/loaded)
+custom: ## crates of somebody else, with their tests: a command (examples/custom), libraries (examples/loaded, examples/hopwise)
 	@scripts/setup.sh test
 	$(CARGO) build --quiet --locked -p wifu -p wifu-preload
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) fmt --check
@@ -110,6 +110,9 @@ custom: ## crates of somebody else, with their tests: a command (examples/custom
 	cd examples/loaded && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) fmt --check
 	cd examples/loaded && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) clippy --quiet --locked --all-targets -- -D warnings
 	cd examples/loaded && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) test --locked
+	cd examples/hopwise && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) fmt --check
+	cd examples/hopwise && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) clippy --quiet --locked --all-targets -- -D warnings
+	cd examples/hopwise && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) test --locked
 
 # Also a workspace of its own. The program packetdrill is not needed.
 .PHONY: packetdrill
@@ -169,4 +172,4 @@ docs: build ## the book (docs/book/index.html), its reference written anew from 
 .PHONY: clean
 clean: ## remove everything that these targets made in this folder
 	$(CARGO) clean
-	rm -rf out .venv docs/book fuzz/target examples/custom/target examples/loaded/target packetdrill/target python/wifu/_native*.so
+	rm -rf out .venv docs/book fuzz/target examples/custom/target examples/loaded/target examples/hopwise/target packetdrill/target python/wifu/_native*.so

@@ -209,7 +209,7 @@ def test_lanes_share_a_link_in_the_same_order_on_sim_and_live() -> None:
     for order, seen in shares.items():
         # The lanes' 64 packets are a parameter, by which every host serves.
         flow = {"from": "n1", "to": "n3", "app": "bulk",
-                "protocol": "hop-without-credits,lane.packets=64"}  # fmt: skip
+                "protocol": "ungated,lane.packets=64"}  # fmt: skip
         scenario = {
             "topology": {"words": "linear,3,wire=8Mb/s,queue=100"},
             "host": {"lanes": order},
@@ -247,15 +247,12 @@ def test_a_relay_that_does_not_serve_is_in_the_outcome(monkeypatch: pytest.Monke
     assert idle(outcome)
 
 
-@pytest.mark.skipif(LIBRARY is None, reason="examples/custom is not built: make custom")
 def test_a_lanes_credits_are_recorded_on_sim_and_emu() -> None:
-    """The hop protocol of `examples/custom`, which brings lanes of eight packets."""
-    if not loaded("test_a_lanes_credits_are_recorded_on_sim_and_emu"):
-        return
-    names = ["flow.1.n2.held-credit.credits", "flow.1.n2.queued", "flow.1.n1.held-credit.credits"]
+    """Lanes of eight packets."""
+    names = ["flow.1.n2.hop-credit.credits", "flow.1.n2.queued", "flow.1.n1.hop-credit.credits"]
     scenario = {
         "topology": {"words": "linear,3,rate=24M"},
-        "flow": [{"from": "n1", "to": "n3", "protocol": "hop", "app": "file", "bytes": "2M"}],
+        "flow": [{"from": "n1", "to": "n3", "protocol": "hxh", "app": "file", "bytes": "2M"}],
         "stop": {"time": "30s"},
         "record": {"series": names},
     }  # fmt: skip

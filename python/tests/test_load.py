@@ -26,7 +26,7 @@ protocol = "{protocol}"
 app = "file"
 bytes = "50k"
 [vary]
-protocol = ["paced", "hop"]
+protocol = ["paced", "hxh-short"]
 """
 
 
@@ -48,7 +48,7 @@ def test_parts_of_a_library_run_in_the_lab(tmp_path: Path) -> None:
     assert refused.returncode != 0 and "paced" in refused.stderr
     done = lab(tmp_path, str(LIBRARY))
     assert done.returncode == 0, done.stderr
-    assert "paced" in done.stdout and "hop" in done.stdout
+    assert "paced" in done.stdout and "hxh-short" in done.stdout
 
 
 def test_what_is_no_library_is_said(tmp_path: Path) -> None:

@@ -111,14 +111,14 @@ def test_series_of_nodes_are_of_queues_and_delays_of_radios() -> None:
 
 
 def test_series_are_of_senders_receivers_and_lanes() -> None:
-    names = ["flow.*.cwnd", "flow.1.peer.window", "flow.1.n2.held-credit.credits", "flow.2.srtt"]
+    names = ["flow.*.cwnd", "flow.1.peer.window", "flow.1.n2.hop-credit.credits", "flow.2.srtt"]
     given = scenario("tcp-cubic", "kernel:cubic", "udp", record={"series": names})
     found = watch.wanted(given, flows_of(given), ["n1", "n2", "n3"])
     assert [(w.name, w.node, w.of, w.lane) for w in found] == [
         ("flow.1.cwnd", "n1", "cwnd", False),
         ("flow.2.cwnd", "n1", "cwnd", False),
         ("flow.1.peer.window", "n3", "window", False),
-        ("flow.1.n2.held-credit.credits", "n2", "held-credit.credits", True),
+        ("flow.1.n2.hop-credit.credits", "n2", "hop-credit.credits", True),
         ("flow.2.srtt", "n1", "srtt", False),
     ]
     given["record"] = {"series": True}
@@ -137,7 +137,7 @@ def test_series_are_of_senders_receivers_and_lanes() -> None:
 
 def test_numbers_become_those_of_the_simulator(tmp_path: Path) -> None:
     """Rows of other connections, of one that is over, of what is not known yet, cut short."""
-    names = ["flow.1.cwnd", "flow.1.srtt", "flow.1.n2.held-credit.credits"]
+    names = ["flow.1.cwnd", "flow.1.srtt", "flow.1.n2.hop-credit.credits"]
     given = scenario("hop", record={"series": names})
     script = tmp_path / "wifu"
     rows = [
@@ -149,7 +149,7 @@ def test_numbers_become_those_of_the_simulator(tmp_path: Path) -> None:
         {"local": "a1:9", "remote": "a3:5201", "lane": True, "values": {"cwnd": 5.0},
          "time": 12.0},
         {"local": "a1:9", "remote": "a3:5201", "lane": True,
-         "values": {"held-credit.credits": 6.0}, "time": 14.0},
+         "values": {"hop-credit.credits": 6.0}, "time": 14.0},
     ]  # fmt: skip
     lines = "\n".join(json.dumps(r) for r in rows)
     script.write_text(f"#!/bin/sh\ncat <<'END'\n{lines}\n{{\"loc\nEND\nexec sleep 60\n")
@@ -171,7 +171,7 @@ def test_numbers_become_those_of_the_simulator(tmp_path: Path) -> None:
     assert found == {
         "flow.1.cwnd": [[1.0, 3.0], [1.5, 3.5]],
         "flow.1.srtt": [[1.0, 0.25], [1.5, None]],  # half as long by the slower time of the model
-        "flow.1.n2.held-credit.credits": [[2.0, 6.0]],
+        "flow.1.n2.hop-credit.credits": [[2.0, 6.0]],
     }
 
 

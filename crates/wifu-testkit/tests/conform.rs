@@ -1,4 +1,8 @@
-//! Every registered part keeps what the engine, the documentation and other parts rely on.
+//! Every registered part keeps what the engine, the documentation and other parts rely on, and so
+//! does the tutorial's.
+
+#[path = "../../../examples/hopwise/src/heard_window.rs"]
+mod heard_window;
 
 use wifu_engine::descriptor::SOURCES;
 use wifu_engine::hooks::HOOKS;
@@ -68,6 +72,19 @@ fn every_signal_that_a_part_hears_exists() {
 #[test]
 fn every_part_keeps_its_word_under_random_events() {
     hold(|d| conform::alone(d, 20, 1500));
+}
+
+#[test]
+fn the_part_of_the_tutorial_keeps_its_word() {
+    let part = &heard_window::HEARD_WINDOW;
+    let faults = [
+        conform::described(part),
+        conform::hooked(part),
+        conform::edges_build(part),
+        conform::edges_known(&[part]),
+        conform::alone(part, 20, 1500),
+    ];
+    assert!(faults.concat().is_empty(), "{faults:#?}");
 }
 
 #[test]

@@ -1,11 +1,8 @@
-//! Parts, a handler, a wire format, a lane and compositions outside WiFu's own crates.
+//! A part, a handler, a wire format and compositions outside WiFu's own crates.
 #![forbid(unsafe_code)]
 
-pub mod hop_ends;
-pub mod hop_lane;
-pub mod opener;
 pub mod paced;
-pub mod record_wire;
+pub mod short_wire;
 pub mod weak_signal;
 
 use wifu_engine::Library;
@@ -23,29 +20,22 @@ pub fn register(registry: Registry) -> Registry {
 }
 
 /// The parts of this crate.
-pub static PARTS: &[&wifu_engine::Descriptor] = &[
-    &paced::PACED,
-    &opener::PLAIN_OPENER,
-    &hop_lane::HOP_QUEUE,
-    &hop_lane::HOP_CREDIT,
-    &hop_ends::RECORD_SOURCE,
-    &hop_ends::RECORD_SINK,
-];
+pub static PARTS: &[&wifu_engine::Descriptor] = &[&paced::PACED];
 
 /// The handlers of this crate.
 pub static HANDLERS: &[&wifu_core::Descriptor] = &[&weak_signal::WEAK_SIGNAL];
 
 /// The wire formats of this crate.
-pub static WIRES: &[&wifu_wire::WireSpec] = &[&record_wire::WIRE];
+pub static WIRES: &[&wifu_wire::WireSpec] = &[&short_wire::WIRE];
 
-/// The hop protocol, whose lane comes with it.
-pub const HOP: &str = include_str!("hop.toml");
+/// HxH with the header of this crate, and without its gate.
+pub const SHORT: &str = include_str!("short.toml");
 
 /// The compositions of this crate.
 ///
 /// # Panics
 /// Never in a build that passed its tests: the text is part of the program.
 pub fn library() -> Library {
-    let all = [paced::PROTOCOL, HOP].map(|text| Library::parse(text).expect("it parses"));
+    let all = [paced::PROTOCOL, SHORT].map(|text| Library::parse(text).expect("it parses"));
     all.into_iter().fold(Library::default(), Library::merge)
 }

@@ -20,7 +20,7 @@ fn part_handler_and_composition_are_listed_and_described() {
         ("protocols", "paced"),
         ("gates", "four-hop-delay"),
         ("handlers", "weak-signal"),
-        ("formats", "hop-record"),
+        ("formats", "short"),
     ] {
         let (ok, said) = custom(&["list", kind]);
         assert!(ok && said.contains(&format!("\n  {name}")), "{said}");
@@ -34,8 +34,8 @@ fn the_dissector_reads_the_format_word_by_word() {
     let (ok, said) = custom(&["dissector"]);
     assert!(ok, "{said}");
     for line in [
-        "carry(246, declared[\"hop-record\"], \"hop\")",
-        "carry(247, declared[\"hop-record\"], \"hop-without-credits\")",
+        "carry(246, declared[\"short\"], \"hxh-short\")",
+        "carry(247, declared[\"hxh\"], \"ungated\")",
     ] {
         assert!(said.contains(line), "{line}\n{said}");
     }
@@ -43,9 +43,9 @@ fn the_dissector_reads_the_format_word_by_word() {
     assert!(ok, "{said}");
     let formats: serde_json::Value = serde_json::from_str(&said).unwrap();
     let formats = formats.as_array().unwrap();
-    let own = formats.iter().find(|f| f["name"] == "hop-record").unwrap();
+    let own = formats.iter().find(|f| f["name"] == "short").unwrap();
     let words = own["words"].as_array().unwrap();
-    for w in custom::record_wire::FORMAT.words.iter() {
+    for w in custom::short_wire::FORMAT.words.iter() {
         assert!(words.iter().any(|found| found["name"] == w.name), "{own}");
     }
 }
@@ -76,11 +76,11 @@ fn a_file_adds_to_what_is_embedded() {
 
 #[test]
 fn what_parts_require_is_shown_and_refused_where_nobody_tells_it() {
-    let (ok, said) = custom(&["describe", "held-credit"]);
+    let (ok, said) = custom(&["describe", "hop-credit"]);
     let credit = "Requires site.next_hop (the next hop)\n  Requires frame.transmitter (who";
     assert!(ok && said.contains(credit), "{said}");
-    let (_, said) = custom(&["describe", "hop"]);
-    let hop = "  Requires site.next_hop (the next hop): held-queue, held-credit.\n";
+    let (_, said) = custom(&["describe", "hxh-short"]);
+    let hop = "  Requires site.next_hop (the next hop): hop-queue, hop-credit.\n";
     assert!(said.contains(hop), "{said}");
     let (_, said) = custom(&["list", "facts"]);
     let known = "\n  site.next_hop      the next hop: wifu sim with radios, wifu sim over wires, wifu daemon \
@@ -88,7 +88,7 @@ fn what_parts_require_is_shown_and_refused_where_nobody_tells_it() {
     assert!(said.contains(known), "{said}");
 
     let path = std::env::temp_dir().join(format!("custom-hop-{}.toml", std::process::id()));
-    let mine = "[protocol.mine]\nextends = \"hop\"\nnumber = 248\n";
+    let mine = "[protocol.mine]\nextends = \"hxh-short\"\nnumber = 248\n";
     std::fs::write(&path, mine).unwrap();
     let file = path.display().to_string();
     let checked = |on| custom(&["check", &file, "--substrate", on, "--json"]);
@@ -98,7 +98,7 @@ fn what_parts_require_is_shown_and_refused_where_nobody_tells_it() {
     assert!(sim.0, "{}", sim.1);
     assert!(live.iter().all(|l| l.0), "{live:?}");
     let key = "\"key\": \"lane.mine.gates\"";
-    let why = "\"problem\": \"held-credit requires site.next_hop (the next hop), which is not known \
+    let why = "\"problem\": \"hop-credit requires site.next_hop (the next hop), which is not known \
                in `wifu mock`; it is in `wifu sim` with radios, `wifu sim` over wires, \
                `wifu daemon --serve`\"";
     assert!(

@@ -114,9 +114,9 @@ fn lanes_between_kernels_do_what_they_do_in_the_simulator() {
     }
     let run = Run::new("hop");
     let sends = [300_000, 0];
-    let lines = run.peer(4, "hop", sends) + &run.peer(1, "hop", sends) + &run.waits();
-    let emulated = run.emulate(ROW, "hop", &lines);
-    let simulated = simulate("hop", sends[0]);
+    let lines = run.peer(4, "hxh", sends) + &run.peer(1, "hxh", sends) + &run.waits();
+    let emulated = run.emulate(ROW, "hxh", &lines);
+    let simulated = simulate("hxh", sends[0]);
     assert!(simulated.flows[0].finished);
     for (node, name) in ["n1", "n2", "n3"].into_iter().enumerate() {
         let (daemon, node) = (&emulated["daemons"][name], &simulated.nodes[node]);
@@ -152,11 +152,11 @@ fn an_answer_comes_while_a_relay_is_killed_and_started_again() {
     }
     let run = Run::new("kill");
     let sends = [100, 2_000_000];
-    let lines = run.peer(4, "hop", sends)
-        + &run.peer(1, "hop", sends)
+    let lines = run.peer(4, "hxh", sends)
+        + &run.peer(1, "hxh", sends)
         + "sh sleep 1\nkill n2\nsh sleep 1\nserve n2\n"
         + &run.waits();
-    let emulated = run.emulate(ROW, "hop", &lines);
+    let emulated = run.emulate(ROW, "hxh", &lines);
     // The one that was started again has lanes of its own.
     let relay = &emulated["daemons"]["n2"];
     assert!(number(&relay["lanes"], "taken") > 100, "{relay}");
@@ -182,9 +182,9 @@ fn curl_downloads_while_a_relay_is_killed_and_started_again() {
     let lines = format!(
         "sh head -c 10000000 /dev/urandom >{dir}/file; head -c 100000 {dir}/file >{dir}/small\n\
          n2 iptables -A FORWARD {foreign}; iptables-save -c | grep -v '^[#:]' >{dir}/before\n\
-         n4 {CUSTOM} exec -p hop -- {http} {dir} 8000 >{dir}/n4 2>&1 &\n\
+         n4 {CUSTOM} exec -p hxh -- {http} {dir} 8000 >{dir}/n4 2>&1 &\n\
          n4 {http} {dir} 8001 >{dir}/kernel 2>&1 &\n\
-         n1 ( {CUSTOM} exec -p hop -- {curl} {dir}/got http://10.0.0.4:8000/file 2>{dir}/n1; \
+         n1 ( {CUSTOM} exec -p hxh -- {curl} {dir}/got http://10.0.0.4:8000/file 2>{dir}/n1; \
             echo ends $? >>{dir}/n1 ) &\n\
          sh sleep 4; for n in 1 2 3 4; do {status}; done >{dir}/status; stat -c %s {dir}/got >{dir}/had\n\
          kill n2\nn1 ping -c2 10.0.0.4 >{dir}/ping\nserve n2\n\
@@ -192,7 +192,7 @@ fn curl_downloads_while_a_relay_is_killed_and_started_again() {
          n2 iptables-save -c | grep -v '^[#:]' >{dir}/after\n\
          sh for i in $(seq 900); do grep -q ends {dir}/n1 && break; sleep 0.1; done\n"
     );
-    let emulated = run.obey(ROW, "hop", &lines);
+    let emulated = run.obey(ROW, "hxh", &lines);
     let read = |name: &str| std::fs::read(run.dir.join(name)).expect("a file");
     let text = |name: &str| String::from_utf8_lossy(&read(name)).into_owned();
     assert!(text("n1").ends_with("\nends 0\n"), "{}", text("n1"));
@@ -247,8 +247,8 @@ fn packets_of_lanes_stay_dropped_where_a_daemon_was_killed() {
         format!("n2 cat {snmp} >{name}\nsh {pins} >{name}-pins\n")
     };
     let sends = [100, 2_000_000];
-    let lines = run.peer(4, "hop", sends)
-        + &run.peer(1, "hop", sends)
+    let lines = run.peer(4, "hxh", sends)
+        + &run.peer(1, "hxh", sends)
         + "sh sleep 1\nkill n2\nsh sleep 0.2\n"
         + &look("killed")
         + "n1 ping -c3 -i0.2 10.0.0.4\nsh sleep 1.5\n"
@@ -259,7 +259,7 @@ fn packets_of_lanes_stay_dropped_where_a_daemon_was_killed() {
         + "serve n2\n"
         + &format!("sh cat {log} >{}\n", file("log"))
         + &run.waits();
-    let emulated = run.emulate(ROW, "hop", &lines);
+    let emulated = run.emulate(ROW, "hxh", &lines);
     let read = |name: &str| std::fs::read_to_string(file(name)).expect("a file");
     let forwarded = |at: &str| {
         let text = read(at);
@@ -320,13 +320,13 @@ fn a_flow_changes_its_relay_while_it_lasts() {
     };
     let sends = [100, 6_000_000];
     let lines = by(2)
-        + &run.peer(4, "hop", sends)
-        + &run.peer(1, "hop", sends)
+        + &run.peer(4, "hxh", sends)
+        + &run.peer(1, "hxh", sends)
         + "sh sleep 3\n"
         + &by(3)
         + &run.waits();
     let topology = table.display().to_string();
-    let emulated = run.emulate(&topology, "hop", &lines);
+    let emulated = run.emulate(&topology, "hxh", &lines);
     let lanes = |name: &str| number(&emulated["daemons"][name]["lanes"], "taken");
     println!("{} by n2, {} by n3", lanes("n2"), lanes("n3"));
     assert!(lanes("n2") > 100 && lanes("n3") > 100);
@@ -437,8 +437,8 @@ fn a_relay_that_restarts_is_served_on() {
     }
     let run = Run::new("restart");
     let sends = [100, 3_000_000];
-    let lines = run.peer(4, "hop", sends)
-        + &run.peer(1, "hop", sends)
+    let lines = run.peer(4, "hxh", sends)
+        + &run.peer(1, "hxh", sends)
         + &format!(
             "sh sleep 1; cat {} >{}\n",
             run.said(1).display(),
@@ -446,7 +446,7 @@ fn a_relay_that_restarts_is_served_on() {
         )
         + "restart n2 1\n"
         + &run.waits();
-    let emulated = run.emulate(ROW, "hop", &lines);
+    let emulated = run.emulate(ROW, "hxh", &lines);
     let had = std::fs::read_to_string(run.dir.join("had")).expect("a file");
     assert_eq!(had, "", "it was under way");
     let relay = &emulated["daemons"]["n2"];

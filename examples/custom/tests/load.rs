@@ -46,7 +46,7 @@ fn names_are_known_with_the_library_and_not_without() {
         ("protocols", "paced"),
         ("gates", "four-hop-delay"),
         ("handlers", "weak-signal"),
-        ("formats", "hop-record"),
+        ("formats", "short"),
     ] {
         let listed = format!("\n  {name} ");
         let (ok, said) = loading(&["list", kind]);
@@ -61,10 +61,10 @@ fn names_are_known_with_the_library_and_not_without() {
 #[test]
 fn the_dissector_knows_the_format_that_was_loaded() {
     let (ok, said) = loading(&["dissector"]);
-    let line = "carry(246, declared[\"hop-record\"], \"hop\")";
+    let line = "carry(246, declared[\"short\"], \"hxh-short\")";
     assert!(ok && said.contains(line), "{said}");
     let (ok, said) = run(&mut wifu(), &["dissector"]);
-    assert!(ok && !said.contains("hop-record"), "{said}");
+    assert!(ok && !said.contains("hxh-short"), "{said}");
 }
 
 #[test]
@@ -76,14 +76,14 @@ fn both_ways_do_the_same() {
     let file = path.display().to_string();
     let mesh = ["sim", "--json", "--topo", "linear,3", "--set", "TB-W9"];
     let of_file = ["--flow", "n1:n3:mine,bytes=50k", "--file", &file];
-    let own_header = ["--flow", "n1:n3:hop,bytes=50k"];
+    let own_header = ["--flow", "n1:n3:hxh-short,bytes=50k"];
     let commands: [&[&str]; 6] = [
         &["check", &file],
-        &["describe", "hop"],
+        &["describe", "ungated"],
         &["mock", "--protocol", "paced", "--bytes", "100k", "--json"],
         &[&mesh[..], &of_file].concat(),
         &[&mesh[..], &own_header].concat(),
-        &["describe", "hop-record"],
+        &["describe", "short"],
     ];
     let outcomes = commands.map(|args| (custom(args), loading(args)));
     std::fs::remove_file(&path).unwrap();

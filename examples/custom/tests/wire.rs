@@ -6,7 +6,7 @@ use std::net::SocketAddrV4;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
-use custom::record_wire::{FORMAT, WIRE};
+use custom::short_wire::{FORMAT, WIRE};
 use wifu_core::{Handler, Hook, Hooks, HopCx, HopWord, HopWordSpec, Packet, Verdict};
 use wifu_engine::{Endpoint, EndpointConfig, Library};
 use wifu_node::Registry;
@@ -16,11 +16,16 @@ use wifu_sim::scenario::Scenario;
 use wifu_testkit::wire::conform;
 use wifu_wire::format::{BY_END, Field, WordDecl};
 use wifu_wire::pcapng::Direction;
-use wifu_wire::{Codec, Format, Time, WireSpec, atp, ipv4};
+use wifu_wire::{Codec, Format, Time, WireSpec, atp, hxh, ipv4};
 
 /// A word of the octets behind the IP header.
 fn word(segment: &[u8], name: &str) -> u32 {
     FORMAT.place(name).expect("it is declared").read(segment)
+}
+
+/// Whether it is a packet of this type.
+fn is(packet: &[u8], kind: u32) -> bool {
+    word(&packet[20..], "type") == kind
 }
 
 /// Packets that left a node, or came to one: node, direction, octets.
@@ -39,7 +44,7 @@ impl Tap for Keeps {
 fn run(registry: &Registry, more: &str) -> (Outcome, Vec<(u16, Direction, Vec<u8>)>) {
     let text = format!(
         "[topology]\nwords = \"linear,4,snr=20\"\nset = \"TB-W9\"\n[radio]\nattempts = 7\n\
-         [stop]\ntime = \"60s\"\n{more}[[flow]]\nfrom = \"n1\"\nto = \"n4\"\nprotocol = \"hop\"\n\
+         [stop]\ntime = \"60s\"\n{more}[[flow]]\nfrom = \"n1\"\nto = \"n4\"\nprotocol = \"hxh-short\"\n\
          app = \"file\"\nbytes = \"20k\"\n"
     );
     let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
@@ -69,24 +74,30 @@ fn packets_on_the_mesh_have_the_header_as_it_is_declared() {
     assert!(flow.finished && (flow.bytes, flow.corrupt) == (20_000, 0));
     let sent = |node| sent(&packets, node);
     let ports = |p: &[u8]| [p[24], p[25], p[26], p[27]];
-    // The first of all: version 1, SYN, one node; no acknowledgement, so 0 is that of packet 0.
+    // The first of all: version 1, SYN, one node; number 0, and no acknowledgement.
     let syn = sent(0)[0];
     println!("{syn:02x?}");
     assert_eq!((syn.len(), syn[9]), (20 + 32, 246));
-    assert_eq!(syn[20..22], [0x11, 0x01]);
-    assert_eq!(syn[28..44], [0; 16]);
+    assert_eq!(syn[20..22], [0x15, 0x01]);
+    assert_eq!((&syn[28..36], &syn[42..44]), (&[0; 8][..], &[0; 2][..]));
+    // What it takes of data, in the place of credits: 1500 less both headers.
+    assert_eq!(syn[40..42], 1448u16.to_be_bytes());
     let connection = &syn[44..48];
     assert_ne!(connection, [0; 4]);
-    // Its answer carries `ack`, where records carry `pack`.
+    // Its answer echoes the timestamp where the SYN has it.
     let answer = sent(3)[0];
-    assert_eq!(answer[20..22], [0x11, 0x41]);
-    assert_eq!(answer[32..36], [0, 0, 0, 1]);
+    assert_eq!(answer[20..22], [0x16, 0x01]);
+    assert_eq!(answer[36..40], syn[36..40]);
     let turned = [&syn[26..28], &syn[24..26]].concat();
     assert_eq!(ports(answer)[..], turned[..]);
-    // A full record as the second node sends it on: 32 octets of header in 1500.
-    let relayed = sent(1);
-    let record = relayed.iter().find(|p| p.len() == 1500).expect("a record");
-    assert_eq!(record[20..22], [0x10, 0x02], "two nodes had it");
+    // A full packet as the second node sends it on: 32 octets of header in 1500.
+    let relayed: Vec<&[u8]> = sent(1).into_iter().filter(|p| is(p, hxh::DATA)).collect();
+    let record = relayed.iter().find(|p| p.len() == 1500).expect("data");
+    assert_eq!(
+        record[20..22],
+        [0x11, 0x82],
+        "to be confirmed; two nodes had it"
+    );
     assert_eq!(record[28..32], [0, 0, 0, 1], "its number");
     assert_eq!(record[32..36], [0; 4], "none has reached the destination");
     assert_eq!(record[42..44], [0, 0], "no ranges");
@@ -102,11 +113,18 @@ fn packets_on_the_mesh_have_the_header_as_it_is_declared() {
     assert!(credits <= 4);
     let all = relayed.iter().map(|p| word(&p[20..], "credits"));
     assert!(all.clone().min() < all.max(), "lanes write it");
-    // The destination tells its neighbour of each record, and nobody passes that on.
-    let told = |node| sent(node).into_iter().filter(|p| p[20] & 0x08 != 0).count();
-    assert!(told(3) >= 14 && told(2) == 0);
+    // The destination tells its neighbour of each packet, and nobody passes that on. In the end it
+    // says how far all came, where data have `pack`.
+    let of = |node, kind| sent(node).into_iter().filter(move |p| is(p, kind));
+    assert!(of(3, hxh::LHACK).count() >= 14 && of(2, hxh::LHACK).count() == 0);
+    let acks = of(3, hxh::ACK).map(|p| p[32..36].to_vec());
+    assert_eq!(
+        acks.max(),
+        Some(vec![0, 0, 0, 15]),
+        "14 of data and the end"
+    );
     // The last packet of the source says so and carries nothing.
-    let last = sent(0).into_iter().rfind(|p| p[20] & 0x02 != 0);
+    let last = of(0, hxh::DATA).rfind(|p| p[21] & 0x20 != 0);
     assert_eq!(last.expect("the end").len(), 20 + 32);
 }
 
@@ -120,7 +138,7 @@ fn damaged_packets_are_counted_and_dropped() {
     let registry = registry();
     let (_, packets) = run(&registry, "");
     let ends = &registry
-        .resolve("hop")
+        .resolve("hxh-short")
         .unwrap_or_else(|e| panic!("{e}"))
         .ends;
     let arrived = |p: &&(u16, Direction, Vec<u8>)| p.0 == 3 && p.1 == Direction::In;
@@ -142,7 +160,7 @@ fn damaged_packets_are_counted_and_dropped() {
     };
     for bit in 0..record.len() * 8 {
         // What nodes on the way write, the sum leaves out; each link has its own check.
-        if ![10..16, 96..128, 160..176, 224..256]
+        if ![12..16, 96..128, 160..176, 224..256]
             .iter()
             .any(|w| w.contains(&bit))
         {
@@ -199,17 +217,19 @@ static ONE_CREDIT: wifu_core::Descriptor = wifu_core::Descriptor {
     doc: "Lets no node promise more than one packet's room.",
     hooks: Hooks::of(&[Hook::Postrouting]),
     format: Some(&FORMAT),
-    words: &[HopWordSpec::written("credits")],
-    build: |s| Ok(Box::new(OneCredit(s.word("credits")))),
+    words: &[HopWordSpec::read("type"), HopWordSpec::written("credits")],
+    build: |s| Ok(Box::new(OneCredit(["type", "credits"].map(|w| s.word(w))))),
     ..wifu_core::Descriptor::EMPTY
 };
 
-struct OneCredit(HopWord);
+struct OneCredit([HopWord; 2]);
 
 impl Handler for OneCredit {
     fn on_packet(&mut self, _: Hook, packet: &mut Packet<'_>, _: &mut HopCx<'_>) -> Verdict {
-        if packet.get(self.0) > 1 {
-            packet.set(self.0, 1);
+        // What the destination answers has such a word, too, which is its own.
+        let [kind, credits] = self.0;
+        if packet.get(kind) == hxh::DATA && packet.get(credits) > 1 {
+            packet.set(credits, 1);
         }
         Verdict::Accept
     }
@@ -227,7 +247,8 @@ fn a_handler_reads_and_writes_a_word_by_its_name() {
         "its checksum leaves the word out"
     );
     let most = |node| {
-        let credits = sent(&packets, node).into_iter();
+        let data = sent(&packets, node).into_iter();
+        let credits = data.filter(|p| is(p, hxh::DATA));
         credits.map(|p| word(&p[20..], "credits")).max()
     };
     assert_eq!([0, 1, 2].map(most), [Some(1); 3]);
@@ -252,10 +273,10 @@ fn nodes_write_only_what_the_format_lets_them() {
         format: &ENDS,
         make: || Arc::new(Codec::new(ENDS.clone(), 8).unwrap()),
     }));
-    let text = custom::HOP.replace("hop-record", "ends");
+    let text = custom::SHORT.replace("\"short\"", "\"ends\"");
     let other = Library::parse(&text).unwrap_or_else(|e| panic!("{e}"));
     let registry = registry().with_wires(&[mine]).with_library(other);
-    let error = registry.resolve("hop").expect_err("it is refused");
+    let error = registry.resolve("hxh-short").expect_err("it is refused");
     let said = "has nodes write the header word \"pack\", which wire = \"ends\" lets ends alone";
     assert!(error.to_string().contains(said), "{error}");
 }
