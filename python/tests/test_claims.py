@@ -7,7 +7,7 @@ import pytest
 from fake import FakeResult, fake, pairs
 
 import wifu
-from wifu import claimed, claims, measures, published, reproduce
+from wifu import claimed, claims, handed, hopwise, measures, published, reproduce
 from wifu import plan as plans
 from wifu.errors import LabError
 from wifu.metrics import wrong
@@ -414,13 +414,14 @@ def test_a_check_over_time_that_names_too_little_is_not_measured(tmp_path: Path)
 
 
 PARTS = ("first", "second")
+SIDES = ("of", "over")
 
 
 def _exists(plan: plans.Plan, given: Any, where: Any) -> None:
     """What a check looks at is in its plan: levels of axes, metrics, flows, series, cells."""
     kind = given.get("kind")
     along = [{given["axis"]: v} for v in given["levels"]] if kind == "along" else [{}]
-    sides = [given[side] for side in ("of", "over") if side in given]
+    sides = [side[k] for side in (given, given.get("against", {})) for k in SIDES if k in side]
     if kind == "among":
         along, sides = measures.points_of(given), measures.sides_of(given)
         assert given["take"] in measures.AMONG
@@ -429,15 +430,22 @@ def _exists(plan: plans.Plan, given: Any, where: Any) -> None:
             labels = {**level, **side}
             for name, label in labels.items():
                 known = {str(v.label) for v in plan.axis(name).levels}
-                assert str(label) in known, (where, name, label)
-            cells = [c for c in plan.cells if labels.items() <= c.labels.items() or _all(c, labels)]
+                wanted = label if isinstance(label, list) else [label]
+                assert {str(v) for v in wanted} <= known, (where, name, label)
+            cells = [c for c in plan.cells if _all(c, labels)]
             assert cells, where
-            if kind != "pooled":
+            if kind not in ("pooled", "beyond"):
                 assert len(cells) == 1, (where, len(cells))
     for key in ("metric", "over_metric"):
         assert key not in given or wrong(given[key]) is None, where
-    if kind in OVER_TIME:
+    if kind in OVER_TIME or kind in ("trips", "rates"):
         assert plan.series_runs, where
+    if kind == "rates":
+        nodes = {given["node"], given.get("over_node", given["node"])}
+        assert {f"{n}.hop-queue.sent" for n in nodes} <= {*plan.recorded}, where
+        assert given["take"] in handed.OF_RATES, where
+    if kind == "hops":
+        assert given["take"] in hopwise.AT_HOPS and given["metric"] in hopwise.LOST, where
     names = given.get("series", [])
     for name in [names] if isinstance(names, str) else names:
         # Those of nodes are always recorded.
@@ -446,7 +454,8 @@ def _exists(plan: plans.Plan, given: Any, where: Any) -> None:
 
 
 def _all(cell: Any, labels: Any) -> bool:
-    return all(str(cell.labels[k]) == str(v) for k, v in labels.items())
+    wanted = {k: v if isinstance(v, list) else [v] for k, v in labels.items()}
+    return all(str(cell.labels[k]) in map(str, v) for k, v in wanted.items())
 
 
 def test_the_testbeds_claims_stand_beside_both_readings_of_attempts() -> None:
@@ -486,7 +495,7 @@ def test_claims_are_chosen_by_id_or_its_beginning() -> None:
         ("AP-7b", ["AP-7b"]),
     ):
         assert [c.id for c in published.select(every, [name])] == ids
-    whole = published.select(every, ["AP", "ATP", "WIFU"])
+    whole = published.select(every, ["AP", "ATP", "HXH", "WIFU"])
     assert {c.id for c in whole} == {c.id for c in every}
     assert not any(c.id.startswith("WIFU") for c in published.select(every, ["AP"]))
     both = published.select(every, ["AP-T3", "WIFU-F5"])
