@@ -136,7 +136,7 @@ def test_rates_are_of_windows_and_stalls_of_half_a_second() -> None:
     assert handed.gaps(times, 3.1).tolist() == pytest.approx([2.1])
     assert handed.gaps(times, 4.1).tolist() == pytest.approx([2.1, 1.0])
     assert handed.rates(np.empty(0), 1.0, 3.0)[1].size == handed.gaps(np.empty(0), 1.0).size == 0
-    outcome = {"flows": [{"id": 1, "known_s": 3.1}], "sim_seconds": 9.0}
+    outcome = {"flows": [{"id": 1, "from": "mesh6", "known_s": 3.1}], "sim_seconds": 9.0}
 
     def of(take: str, limit: float = 0.0) -> float:
         return handed.rate_of(series, outcome, "mesh6", take, 1, limit)
@@ -146,6 +146,9 @@ def test_rates_are_of_windows_and_stalls_of_half_a_second() -> None:
     assert of("after answer") == 0.0
     assert 0 < of("below", 1000.0) < 1 and of("p90") > of("mean") > 0 and of("cov") > 0
     assert of("first") == rate[0]
+    # Who gets packets late has the time of the source.
+    late = handed.rates(times[7:], 1.0, 3.1, begin=float(times[0]))
+    assert late[0].tolist() == at.tolist() and late[1][0] == 0.0
 
 
 def test_checks_of_hops_trips_and_rates(tmp_path: Path) -> None:

@@ -110,8 +110,10 @@ def rates(results: Results, spec: dict[str, Any]) -> Made:
     for (cell, run), column in zip(found, columns, strict=True):
         series, outcome = results.series(cell, run), results.outcome(cell, run)
         over = outcome["flows"][0].get("known_s") or outcome["sim_seconds"]
-        for axis, node in zip(column, nodes, strict=True):
-            at, rate = handed.rates(handed.handed(series, node), window, float(over))
+        down = [handed.handed(series, node) for node in nodes]
+        start = min((float(times[0]) for times in down if times.size), default=0.0)
+        for axis, times in zip(column, down, strict=True):
+            at, rate = handed.rates(times, window, float(over), start)
             axis.plot(at, rate / 1e6, color=style.colour(0), linewidth=0.75 * style.line())
             axis.set_ylim(bottom=0)
             axis.set_xlim(begin or 0.0, end or float(over))
