@@ -29,7 +29,7 @@ protocol = "{protocol}"
 app = "file"
 bytes = "100k"
 [vary]
-protocol = ["hxh", "hxh-nolh", "tcp-reno"]
+protocol = ["hxh-nolh", "hxh", "tcp-reno"]
 [series]
 runs = "1..12"
 usual = false
@@ -59,15 +59,16 @@ TOLD = "flow.1.hxh-source.explicit"
 NODES = ["mesh6", "mesh5", "mesh2", "mesh4"]
 
 
-def recorded(slow: float) -> dict[str, Any]:
+def recorded(slow: float, burst: int = 0) -> dict[str, Any]:
     """Ten packets, one each 0.1 s, of which the third goes again at once; words of all come `slow`
-    seconds after the last. A stall of 2 s is between the sixth and the seventh.
+    seconds after the last. A stall of 2 s is between the sixth and the seventh. Behind the last a
+    `burst` of packets that go again.
     """
-    numbers = [0.0, 1.0, 2.0, -2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
-    down = [0.1 * n + (2.0 if n > 6 else 0.0) for n in range(1, 12)]
+    numbers = [0.0, 1.0, 2.0, -2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, *([-9.0] * burst)]
+    down = [0.1 * n + (2.0 if n > 6 else 0.0) for n in range(1, 12)] + [3.15] * burst
     return {
-        SENT: ([0.01] * 11, numbers),
-        HANDED: (down, list(range(1, 12))),
+        SENT: ([0.01] * len(numbers), numbers),
+        HANDED: (down, list(range(1, len(down) + 1))),
         SAMPLES: ([0.1, 3.1 + slow], [0, 10]),
         TOLD: ([0.1, 1.0], [0, 1]),
         "flow.1.mesh6.hop-queue.again": ([0.1, 0.4], [0, 1]),
@@ -104,7 +105,8 @@ def made(tmp_path: Path) -> wifu.Results:
             "sim_seconds": took, "flows": [flow], "hops": hops, "links": links,
             "trace_hash": f"{protocol}{run}",
         }  # fmt: skip
-        series = recorded(2.0 if protocol == "hxh" else 0.5) if protocol != "tcp-reno" else {}
+        slow, burst = {"hxh": (2.0, 50), "hxh-nolh": (0.5, 0)}.get(protocol, (0.0, 0))
+        series = {} if protocol == "tcp-reno" else recorded(slow, burst)
         return FakeResult(outcome, {k: pairs(*v) for k, v in series.items()})
 
     return wifu.campaign(plans.parse(PLAN), tmp_path / "r", runner=runner, workers=1)
@@ -136,7 +138,7 @@ def test_rates_are_of_windows_and_stalls_of_half_a_second() -> None:
     assert handed.gaps(times, 3.1).tolist() == pytest.approx([2.1])
     assert handed.gaps(times, 4.1).tolist() == pytest.approx([2.1, 1.0])
     assert handed.rates(np.empty(0), 1.0, 3.0)[1].size == handed.gaps(np.empty(0), 1.0).size == 0
-    outcome = {"flows": [{"id": 1, "known_s": 3.1}], "sim_seconds": 9.0}
+    outcome = {"flows": [{"id": 1, "from": "mesh6", "known_s": 3.1}], "sim_seconds": 9.0}
 
     def of(take: str, limit: float = 0.0) -> float:
         return handed.rate_of(series, outcome, "mesh6", take, 1, limit)
@@ -146,6 +148,9 @@ def test_rates_are_of_windows_and_stalls_of_half_a_second() -> None:
     assert of("after answer") == 0.0
     assert 0 < of("below", 1000.0) < 1 and of("p90") > of("mean") > 0 and of("cov") > 0
     assert of("first") == rate[0]
+    # Who gets packets late has the time of the source.
+    late = handed.rates(times[7:], 1.0, 3.1, begin=float(times[0]))
+    assert late[0].tolist() == at.tolist() and late[1][0] == 0.0
 
 
 def test_checks_of_hops_trips_and_rates(tmp_path: Path) -> None:
@@ -219,6 +224,20 @@ def test_figures_of_nodes_are_drawn(tmp_path: Path) -> None:
     assert isinstance(longest, figures.Drawn) and "longest time" in longest.caption
     assert "run 12" in longest.svg.read_text()
     assert isinstance(hops, figures.Drawn) and "heard no attempt" in hops.caption
+
+
+def test_panels_have_one_scale_that_holds_all_lines(tmp_path: Path) -> None:
+    """That of the first panel alone once cut off the lines of others, and what was published."""
+    results = made(tmp_path)
+    where = {"protocol": ["hxh", "hxh-nolh"]}
+    axes = results.plot("rates", nodes=["mesh6"], where=where)
+    tops = [float(np.max(axis.lines[0].get_ydata())) for axis in axes]
+    assert tops[1] > 5 * tops[0]
+    for axis in axes:
+        low, high = axis.get_ylim()
+        assert low == 0 and high > tops[1]
+    axes = results.plot("rates", nodes=["mesh6"], where=where, published=3)
+    assert all(axis.get_ylim()[1] > 3 for axis in axes)
 
 
 def test_keys_of_figures_of_nodes_are_checked() -> None:

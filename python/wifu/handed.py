@@ -21,6 +21,8 @@ from wifu.sliding import sliding
 
 Floats = NDArray[np.float64]
 Series = Mapping[str, "pd.Series[float]"]
+Span = tuple[float, float]
+"""From when to when, seconds."""
 
 PAYLOAD = 1444
 """Octets of the application in a full packet of HxH (Behaviour 10.1)."""
@@ -44,14 +46,16 @@ def once(series: Series, node: str, flow: int = 1) -> Floats:
     return _grown((down - again.reindex(down.index, method="ffill")).cummax())
 
 
-def rates(times: Floats, window: float, end: float) -> tuple[Floats, Floats]:
-    """What was handed down in a window of so many seconds before each instant, bit/s, from the
-    first packet to `end`, each `STEP`.
+def rates(
+    times: Floats, window: float, end: float, begin: float | None = None
+) -> tuple[Floats, Floats]:
+    """What was handed down in a window of so many seconds before each instant, bit/s, from `begin`,
+    or the first packet, to `end`, each `STEP`.
     """
     if not times.size:
         return np.empty(0), np.empty(0)
     octets = PAYLOAD * np.arange(1, times.size + 1, dtype=float)
-    start = STEP * math.floor(float(times[0]) / STEP)
+    start = STEP * math.floor((float(times[0]) if begin is None else begin) / STEP)
     return sliding(times, octets, window, STEP, start + window, end)
 
 
@@ -104,6 +108,11 @@ def _after(times: Floats, series: Series, flow: int) -> float:
     return float(np.sum((times > begun) & (times <= begun + 1.0)) * PAYLOAD * 8)
 
 
+def _mean(times: Floats, span: Span) -> float:
+    """The rate over the transfer, bit/s; the first second is in few windows, and has a burst."""
+    return times.size * PAYLOAD * 8 / (span[1] - span[0]) if span[1] > span[0] else math.nan
+
+
 def _cov(rate: Floats) -> float:
     return float(rate.std(ddof=1) / rate.mean()) if rate.size > 1 and rate.any() else math.nan
 
@@ -111,8 +120,8 @@ def _cov(rate: Floats) -> float:
 def _windows(of: Callable[[Floats, float], float]) -> Callable[..., float]:
     """Something of the rates in windows of a second."""
 
-    def take(times: Floats, end: float, series: Series, flow: int, limit: float) -> float:
-        rate = rates(times, 1.0, end)[1]
+    def take(times: Floats, span: Span, series: Series, flow: int, limit: float) -> float:
+        rate = rates(times, 1.0, span[1], span[0])[1]
         return of(rate, limit) if rate.size else math.nan
 
     return take
@@ -122,17 +131,18 @@ OF_RATES: dict[str, Callable[..., float]] = {
     "p90": _windows(lambda rate, _: float(np.quantile(rate, 0.9))),
     "below": _windows(lambda rate, limit: float(np.mean(rate < limit))),
     "cov": _windows(lambda rate, _: _cov(rate)),
-    "mean": _windows(lambda rate, _: float(rate.mean())),
-    "once": _windows(lambda rate, _: float(rate.mean())),
+    "mean": lambda times, span, series, flow, _: _mean(times, span),
+    "once": lambda times, span, series, flow, _: _mean(times, span),
     "first": _windows(lambda rate, _: float(rate[0])),
-    "after answer": lambda times, end, series, flow, _: _after(times, series, flow),
-    "stalled": lambda times, end, series, flow, _: float(gaps(times, end).sum()),
-    "stalls": lambda times, end, series, flow, _: float(gaps(times, end).size),
+    "after answer": lambda times, span, series, flow, _: _after(times, series, flow),
+    "stalled": lambda times, span, series, flow, _: float(gaps(times, span[1]).sum()),
+    "stalls": lambda times, span, series, flow, _: float(gaps(times, span[1]).size),
 }
-"""What a check takes of what a node handed down: of its rate in windows of a second, each 0.1 s,
-the 90 % quantile, the share of windows below `limit`, the coefficient of variation, the mean, the
-mean without what it repeated itself (`once`), the first; its rate in the second behind the
-destination's first answer; the seconds in stalls, and how many there are.
+"""What a check takes of what a node handed down, from the source's first packet to the end of the
+transfer: of its rate in windows of a second, each 0.1 s, the 90 % quantile, the share of windows
+below `limit`, the coefficient of variation, the first; its rate over all of the time, and that
+without what it repeated itself (`once`); its rate in the second behind the destination's first
+answer; the seconds in stalls, and how many there are.
 """
 
 
@@ -143,4 +153,7 @@ def rate_of(
     (one,) = (f for f in outcome["flows"] if f["id"] == flow)
     end = one.get("known_s") or outcome["sim_seconds"]
     times = (once if take == "once" else handed)(series, node, flow)
-    return OF_RATES[take](times, float(end), series, flow, limit)
+    # All nodes have the time of the source, however late the first packet reaches them.
+    first = handed(series, str(one["from"]), flow)
+    begin = float(first[0]) if first.size else 0.0
+    return OF_RATES[take](times, (begin, float(end)), series, flow, limit)

@@ -110,10 +110,11 @@ def rates(results: Results, spec: dict[str, Any]) -> Made:
     for (cell, run), column in zip(found, columns, strict=True):
         series, outcome = results.series(cell, run), results.outcome(cell, run)
         over = outcome["flows"][0].get("known_s") or outcome["sim_seconds"]
-        for axis, node in zip(column, nodes, strict=True):
-            at, rate = handed.rates(handed.handed(series, node), window, float(over))
+        down = [handed.handed(series, node) for node in nodes]
+        start = min((float(times[0]) for times in down if times.size), default=0.0)
+        for axis, times in zip(column, down, strict=True):
+            at, rate = handed.rates(times, window, float(over), start)
             axis.plot(at, rate / 1e6, color=style.colour(0), linewidth=0.75 * style.line())
-            axis.set_ylim(bottom=0)
             axis.set_xlim(begin or 0.0, end or float(over))
             _mark(axis, spec.get("published"))
             style.grid(axis)
@@ -121,6 +122,9 @@ def rates(results: Results, spec: dict[str, Any]) -> Made:
         column[-1].set_xlabel("time, s")
     for row, node in enumerate(nodes):
         style.label_rows([column[row] for column in columns], f"rate at {node}, Mb/s")
+        for column in columns:
+            # Only now: panels share a scale, and a limit that is set stays.
+            column[row].set_ylim(bottom=0)
         page.align([column[row] for column in columns], "y")
     if "published" in spec:
         legends.above(figure, [_published_line()], ["published"])
@@ -190,7 +194,6 @@ def _mark(axis: Axes, published: Any) -> None:
     told = published if isinstance(published, list) else [published]
     for value in (v for v in told if v is not None):
         axis.axhline(value, color=style.INK, linestyle=(0, (1, 1.5)), linewidth=style.line())
-        axis.set_ylim(top=max(axis.get_ylim()[1], 1.05 * value))
 
 
 def _published_line() -> Line2D:
