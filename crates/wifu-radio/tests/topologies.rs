@@ -176,7 +176,7 @@ fn isolated_losses_are_what_the_sets_were_calibrated_to() {
         let l = loss(&hx, hop, hop + 1);
         match hop {
             2 => assert!((0.18..0.28).contains(&l), "hop {hop}: {l}"),
-            5 => assert!((0.08..0.13).contains(&l), "hop {hop}: {l}"),
+            5 => assert!((0.17..0.25).contains(&l), "hop {hop}: {l}"),
             _ => assert!(l < 0.02, "hop {hop}: {l}"),
         }
     }
