@@ -33,7 +33,7 @@ python: ## build the Python package wifu (simulator and lab) and install it into
 	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/.venv .venv/bin/maturin develop --quiet --profile python --locked
 
 .PHONY: demo
-demo: build python ## unmodified programs over each TCP; the TCPs over a simulated mesh; simulated beside emulated
+demo: build python ## unmodified programs over each TCP; TCP, TCP-AP, ATP and HxH over a simulated mesh; simulated beside emulated
 	@scripts/setup.sh demo
 	mkdir -p out
 	$(AS_ROOT) $(PYTHON) tools/demo.py --bin $(TARGET_DIR)/release $(ARGS)

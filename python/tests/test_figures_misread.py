@@ -78,6 +78,19 @@ def test_a_waterfall_names_cells_that_it_does_not_show(tmp_path: Path) -> None:
     assert "Not shown, as none of these packets is recorded: protocol tcp-newreno." in caption
 
 
+ENDS = 'from = "n1"\nto = "n{hops+1}"\napp = "file"\nbytes = "30k"\njitter = "5ms"'
+
+
+def test_a_waterfall_says_whose_packets_waited_in_lanes(tmp_path: Path) -> None:
+    """The simulator's own runs: what waits before the driver's queue is in no bar."""
+    text = CHAIN.replace('"tcp-newreno"', '"hxh"').replace("copies = 2", ENDS)
+    found = wifu.campaign(plans.parse(text), tmp_path / "r")
+    _, caption = drawn(found, kind="waterfall", where={"hops": 3})
+    assert "What packets wait in lanes of nodes is in no bar (protocol hxh)." in caption
+    _, without = drawn(found, kind="waterfall", where={"hops": 3, "protocol": "tcp-reno"})
+    assert "lanes" not in without
+
+
 COUNTED = CHAIN.replace('["goodput", "jain", "srtt"]', '["retransmissions"]')
 
 

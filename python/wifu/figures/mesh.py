@@ -228,6 +228,9 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
             "lost."
         )
     caption += _crossed([(names[cell.name], hops, n) for cell, hops, n in found])
+    if laned := [names[cell.name] for cell, _, _ in found if _laned(results, cell)]:
+        which = "" if len(laned) == len(found) else f" ({_listed(laned)})"
+        caption += f" What packets wait in lanes of nodes is in no bar{which}."
     if none := [names[cell.name] for cell, hops, _ in having if not hops]:
         caption += f" Not shown, as none of these packets is recorded: {_listed(none)}."
     return figure, "Where a packet's time goes", caption + rest
@@ -287,6 +290,13 @@ def _asks(cell: Cell, flow: int) -> bool:
     """Whether a flow's octets are those of answers."""
     flows = cell.scenario.get("flow") or []
     return flow <= len(flows) and flows[flow - 1].get("app") == "request"
+
+
+def _laned(results: Results, cell: Cell) -> bool:
+    """Whether lanes of nodes held packets, before their drivers' queues: by the first run."""
+    run = results.ok[results.ok["cell"] == cell.name]["run"].iloc[0]
+    nodes = results.outcome(cell, int(run)).get("nodes") or []
+    return any((node.get("lanes") or {}).get("taken") for node in nodes)
 
 
 def _hops(
