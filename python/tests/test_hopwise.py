@@ -112,6 +112,29 @@ def made(tmp_path: Path) -> wifu.Results:
     return wifu.campaign(plans.parse(PLAN), tmp_path / "r", runner=runner, workers=1)
 
 
+def hop(number: int, packets: int, lost: int, to: str, **more: Any) -> dict[str, Any]:
+    """A hop of flow 1 from mesh6 on."""
+    way = {"flow": 1, "reverse": False, "from": NODES[number - 1], "to": to}
+    return {**way, "hop": number, "packets": packets, "lost": lost, **more}
+
+
+def changed(tmp_path: Path, hops: list[dict[str, Any]], **more: Any) -> wifu.Results:
+    """Runs that have these hops, and what `more` says of flow 1."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol = scenario["flow"][0]["protocol"]
+        flow = {
+            "id": 1, "from": "mesh6", "to": "mesh1", "bytes": 100_000, "start_s": 0.0,
+            "last_byte_s": 3.5, "known_s": 3.6, "finished": True, "protocol": protocol, **more,
+        }  # fmt: skip
+        flow["last_byte_s"] += 0.01 * scenario["run"]
+        outcome = {"sim_seconds": 4.0, "flows": [flow], "hops": hops, "links": []}
+        series = {k: pairs(*v) for k, v in recorded(0.5).items()}
+        return FakeResult({**outcome, "trace_hash": f"{protocol}{scenario['run']}"}, series)
+
+    return wifu.campaign(plans.parse(PLAN), tmp_path / "c", runner=runner, workers=1)
+
+
 def measured(results: wifu.Results, **given: Any) -> Measured:
     return measures.MEASURES[given["kind"]](results, given)
 
@@ -212,6 +235,17 @@ def test_lanes_are_recorded_where_there_are_some_and_nothing_else() -> None:
     assert usual.scenario_of(usual.cells[0], 1)["record"]["series"][0] == "all"
     with pytest.raises(PlanError, match="true or false"):
         plans.parse(PLAN.replace("usual = false", "usual = 3"))
+
+
+def test_a_hop_of_a_run_whose_routes_changed_is_of_all_its_links(tmp_path: Path) -> None:
+    """They have a row each, of which there were two of one run and hop."""
+    results = changed(tmp_path, [hop(1, 90, 10, "mesh5"), hop(1, 300, 0, "mesh2")])
+    table = hopwise.lost_at_hops(results, results.plan.cells[0], "loss")
+    assert table[1].tolist() == pytest.approx([2.5] * 12)
+    axes = results.plot("hops", where={"protocol": "hxh"})
+    assert axes.patches[0].get_height() == pytest.approx(2.5)
+    unheard = hopwise.lost_at_hops(results, results.plan.cells[0], "passive_loss")
+    assert unheard.empty
 
 
 def test_figures_of_nodes_are_drawn(tmp_path: Path) -> None:
