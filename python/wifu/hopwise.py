@@ -65,6 +65,19 @@ def _hops_of(
     return found
 
 
+def dropped_at_hops(results: Results, cell: Cell, flow: int = 1) -> pd.Series[float]:
+    """How many packets of a flow a run of a cell that counts dropped on the mean in front of each
+    hop, before the node there had sent them (`queue_drops` of `wifu.hops`); nan where it is not
+    counted.
+    """
+    found = _hops_of(results, cell, "loss", flow)
+    rows = pd.DataFrame(
+        {"run": run, "hop": int(hop["hop"]), "drops": hop["queue_drops"]} for run, hop in found
+    )
+    sums = rows.groupby(["run", "hop"])["drops"].sum(min_count=1).unstack("hop")
+    return sums.fillna(0.0).where(sums.notna().any()).mean()
+
+
 def _lost(hop: Mapping[str, Any], share: str) -> dict[str, float]:
     """How many packets were lost at a hop, and of how many; none of any where that is not known."""
     of = (hop.get("packets") or 0) + (hop.get("lost") or 0 if share == "packet_loss" else 0)
@@ -132,12 +145,15 @@ def _hops(results: Results, given: Mapping[str, Any]) -> Measured:
 
 
 def _trips(results: Results, given: Mapping[str, Any]) -> Measured:
-    """The median round trip of the packets of a run, seconds (`wifu.handed.trips`)."""
+    """The median round trip of the packets of a run, seconds (`wifu.handed.Trips`). Those of which
+    no word came are longer than all others; a run has no value if they are half of its packets.
+    """
 
     def of(cell: Cell, run: int) -> float:
-        outcome = results.outcome(cell, run)
-        found = handed.trips(results.series(cell, run), str(outcome["flows"][0]["from"]))
-        return float(np.median(found)) if found.size else float("nan")
+        found = handed.trips(results.series(cell, run), results.outcome(cell, run))
+        every = np.append(found.known, np.full(found.never, np.inf))
+        median = float(np.median(every)) if every.size else float("nan")
+        return median if np.isfinite(median) else float("nan")
 
     return of_runs(results, given, of)
 
