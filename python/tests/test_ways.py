@@ -134,3 +134,17 @@ def test_nothing_is_said_where_nothing_is_known(tmp_path: Path, metric: str) -> 
     flows = {RENO: [{"last_byte_s": 9.0}], NEWRENO: [{"last_byte_s": 9.0}]}
     results = made(tmp_path, flows, plan(metric))
     assert why(results, metric) == [] and said(results, metric) == ""
+
+
+def test_buffers_of_daemons_have_no_value_in_the_simulator(tmp_path: Path) -> None:
+    """Every run had failed of it."""
+    results = made(tmp_path, {RENO: [{"last_byte_s": 9.0}], NEWRENO: [{"last_byte_s": 9.0}]},
+                   plan("overflows"))  # fmt: skip
+    assert (results.runs["status"] == "ok").all()
+    assert "There is no value on sim" in said(results, "overflows")
+
+
+def test_what_lanes_had_is_no_loss_of_a_link(tmp_path: Path) -> None:
+    packets = {"sent": 700, "inside": 0, "delivered": 650, "hop": 40}
+    results = found(tmp_path, {"packets": packets}, {"packets": packets}, "loss")
+    assert "lanes of HxH packets that they had" in said(results, "loss")
