@@ -291,7 +291,7 @@ def test_a_hop_of_a_run_whose_routes_changed_is_of_all_its_links(tmp_path: Path)
 
 
 def test_figures_of_nodes_tell_what_they_are_not_of(tmp_path: Path) -> None:
-    """Other flows, packets of which no word came, runs without series, and the octets of packets."""
+    """Other flows, packets of which no word came, runs without series, and octets of packets."""
     text = PLAN.replace('runs = "1..12"', 'runs = [1]').replace(
         "[vary]", """[[scenario.flow]]
 from = "mesh5"

@@ -399,7 +399,8 @@ def smallest(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
     return (
         "The smallest round-trip time is that of one exchange, often of the SYN, which met the "
-        f"emptiest queues: it {path}. Between protocols there is neither colour nor bold."
+        f"emptiest queues: it {path}is no merit of a protocol. Between protocols there is neither "
+        "colour nor bold."
     )
 
 
@@ -467,8 +468,8 @@ def handled(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         f"Of the packets that are counted as lost {shares.min():.0%} to {shares.max():.0%}, by "
         "cell, were dropped by handlers on the way, which may be what these are for: Snoop "
-        "swallows duplicate acknowledgements, and lanes of HxH packets that they had. They are no losses of a link, and there is neither "
-        "colour nor bold."
+        "swallows duplicate acknowledgements, and lanes of HxH packets that they had. They are no "
+        "losses of a link, and there is neither colour nor bold."
     )
 
 

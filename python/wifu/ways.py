@@ -24,10 +24,10 @@ PER_FRAME = ("mac_retries", "mac_loss")
 """Metrics of all frames, of data and of acknowledgements."""
 
 TIMED = {
-    "hxh-source": "HxH times a packet from when it was first sent to the word that it arrived, with "
-    "the waiting in the lanes of nodes and what the ends send again",
-    "hold-echo": "ATP times what comes back with its feedback, a few samples each second, without "
-    "the time that the receiver held it",
+    "hxh-source": "HxH times a packet from when it was first sent to the word that it arrived, "
+    "with the waiting in the lanes of nodes and what the ends send again",
+    "hold-echo": "ATP times what comes back with its feedback, once in an epoch or little more "
+    "often, without the time that the receiver held it",
 }
 """Parts that time round trips unlike TCP, which takes them from acknowledgement to acknowledgement,
 and what they do.

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from wifu import handed, stats, values
+from wifu import handed, values
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
