@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import CHAIN, FakeResult, fake
+from fake import CHAIN, FakeResult, fake, pairs
 from matplotlib.axes import Axes
 from test_figures import drawn, legend
 
@@ -62,6 +62,25 @@ def test_a_flow_that_got_nothing_is_a_line_at_zero(tmp_path: Path, show: str) ->
         assert not np.any(two.get_ydata())
         assert ends(axis)[1] == (8.0, 0.0)
     assert "Flow 2 never connected, in any panel." in caption
+
+
+def test_a_flow_at_one_rate_has_no_ramp(tmp_path: Path) -> None:
+    """The window reaches back before it began, where it could carry nothing."""
+
+    def even(scenario: dict[str, Any]) -> FakeResult:
+        result, run = fake(scenario), scenario["run"]
+        times = 1.0 + 0.01 * np.arange(1, 401)
+        for flow in result._outcome["flows"]:
+            flow |= {"start_s": 1.0, "last_byte_s": 5.0}
+            octets = (12_500 + run) * np.arange(1, 401)  # 10 Mb/s
+            result._series[f"flow.{flow['id']}.delivered"] = pairs(times, octets)
+        return result
+
+    figure, caption = drawn(made(tmp_path, even), **GOODPUT)
+    assert "at first since the flow began" in caption
+    for line in figure.axes[0].get_lines():
+        x, y = np.asarray(line.get_xydata(), float).T
+        assert x[0] > 1.0 and y == pytest.approx(np.full(len(y), 10.0), rel=0.01)
 
 
 def test_where_all_flows_got_nothing_the_value_is_zero(tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def made(tmp_path: Path) -> wifu.Results:
         flow = {
             "id": 1, "from": "mesh6", "to": "mesh1", "bytes": 100_000, "start_s": 0.0,
             "last_byte_s": took - 0.5, "known_s": took, "finished": True, "protocol": protocol,
+            "sent_bytes": 14_440, "data_segments": 11, "retransmissions": 1,
         }  # fmt: skip
         outcome = {
             "sim_seconds": took, "flows": [flow], "hops": hops, "links": links,
@@ -112,6 +113,29 @@ def made(tmp_path: Path) -> wifu.Results:
     return wifu.campaign(plans.parse(PLAN), tmp_path / "r", runner=runner, workers=1)
 
 
+def hop(number: int, packets: int, lost: int, to: str, **more: Any) -> dict[str, Any]:
+    """A hop of flow 1 from mesh6 on."""
+    way = {"flow": 1, "reverse": False, "from": NODES[number - 1], "to": to}
+    return {**way, "hop": number, "packets": packets, "lost": lost, **more}
+
+
+def changed(tmp_path: Path, hops: list[dict[str, Any]], **more: Any) -> wifu.Results:
+    """Runs that have these hops, and what `more` says of flow 1."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol = scenario["flow"][0]["protocol"]
+        flow = {
+            "id": 1, "from": "mesh6", "to": "mesh1", "bytes": 100_000, "start_s": 0.0,
+            "last_byte_s": 3.5, "known_s": 3.6, "finished": True, "protocol": protocol, **more,
+        }  # fmt: skip
+        flow["last_byte_s"] += 0.01 * scenario["run"]
+        outcome = {"sim_seconds": 4.0, "flows": [flow], "hops": hops, "links": []}
+        series = {k: pairs(*v) for k, v in recorded(0.5).items()}
+        return FakeResult({**outcome, "trace_hash": f"{protocol}{scenario['run']}"}, series)
+
+    return wifu.campaign(plans.parse(PLAN), tmp_path / "c", runner=runner, workers=1)
+
+
 def measured(results: wifu.Results, **given: Any) -> Measured:
     return measures.MEASURES[given["kind"]](results, given)
 
@@ -120,12 +144,39 @@ L, N, T = {"protocol": "hxh"}, {"protocol": "hxh-nolh"}, {"protocol": "tcp-reno"
 
 
 def test_round_trips_begin_with_the_first_hand_down() -> None:
-    trips = handed.trips(as_series(2.0), "mesh6")
+    trips = handed.trips(as_series(2.0), outcome_of())
     # The fourth that was handed down was the third again: the fourth packet was the fifth.
-    assert trips.tolist() == pytest.approx([5.0, 4.9, 4.8, 4.6, 4.5, 2.4, 2.3, 2.2, 2.1, 2.0], 0.05)
-    assert len(trips) == 10
+    expected = [5.0, 4.9, 4.8, 4.6, 4.5, 2.4, 2.3, 2.2, 2.1, 2.0]
+    assert trips.told.tolist() == pytest.approx(expected, 0.05)
+    assert len(trips.known) == 10 and not trips.at_end.size and not trips.never
     with pytest.raises(LabError, match="no series"):
-        handed.trips({}, "mesh6")
+        handed.trips({}, outcome_of())
+    with pytest.raises(LabError, match="there is no flow 2, of 1"):
+        handed.trips(as_series(2.0), outcome_of(), 2)
+
+
+def outcome_of(**more: Any) -> dict[str, Any]:
+    """An outcome of a flow from mesh6, whose packets carry 1000 octets."""
+    sent = {"sent_bytes": 10_000, "data_segments": 11, "retransmissions": 1}
+    return {"flows": [{"id": 1, "from": "mesh6", **sent, **more}], "sim_seconds": 9.0}
+
+
+def test_packets_of_which_word_ends_the_connection_have_the_time_of_their_source() -> None:
+    """The series is not looked at any more when it comes: they had been left out, as the longest
+    ones are.
+    """
+    series = as_series(2.0)
+    series[SAMPLES] = pd.Series([0.0, 6.0], index=[0.1, 2.0])
+    trips = handed.trips(series, outcome_of(known_s=8.0))
+    assert trips.told.size == 6 and trips.never == 0
+    # The last four were handed down at 2.8 to 3.1 s.
+    assert trips.at_end.tolist() == pytest.approx([5.2, 5.1, 5.0, 4.9]) and trips.known.size == 10
+    cut = handed.trips(series, outcome_of(known_s=None))
+    assert cut.never == 4 and cut.known.tolist() == trips.told.tolist()
+    # Nobody looked at the lane any more when the last one left.
+    series[HANDED] = series[HANDED].iloc[:-1]
+    late = handed.trips(series, outcome_of(known_s=8.0))
+    assert late.at_end.tolist() == pytest.approx([5.2, 5.1, 5.0, 5.0])
 
 
 def test_rates_are_of_windows_and_stalls_of_half_a_second() -> None:
@@ -134,11 +185,11 @@ def test_rates_are_of_windows_and_stalls_of_half_a_second() -> None:
     assert times.size == 11 and handed.once(series, "mesh6").size == 10
     at, rate = handed.rates(times, 1.0, 3.1)
     assert at[0] == pytest.approx(1.2) and np.diff(at).tolist() == pytest.approx([0.1] * 19)
-    assert rate.min() == 0.0 and rate.max() <= 7 * 1444 * 8
+    assert rate.min() == 0.0 and rate.max() <= 7
     assert handed.gaps(times, 3.1).tolist() == pytest.approx([2.1])
     assert handed.gaps(times, 4.1).tolist() == pytest.approx([2.1, 1.0])
     assert handed.rates(np.empty(0), 1.0, 3.0)[1].size == handed.gaps(np.empty(0), 1.0).size == 0
-    outcome = {"flows": [{"id": 1, "from": "mesh6", "known_s": 3.1}], "sim_seconds": 9.0}
+    outcome = outcome_of(known_s=3.1)
 
     def of(take: str, limit: float = 0.0) -> float:
         return handed.rate_of(series, outcome, "mesh6", take, 1, limit)
@@ -147,7 +198,15 @@ def test_rates_are_of_windows_and_stalls_of_half_a_second() -> None:
     # None in the second behind the answer at 1 s, in which it stalls.
     assert of("after answer") == 0.0
     assert 0 < of("below", 1000.0) < 1 and of("p90") > of("mean") > 0 and of("cov") > 0
-    assert of("first") == rate[0]
+    # As many octets as the source put into packets.
+    assert of("first") == pytest.approx(rate[0] * 8000)
+    assert of("mean") == pytest.approx(11 * 8000 / 2.999, rel=0.05)
+    small = outcome_of(known_s=3.1, sent_bytes=5000)
+    assert handed.rate_of(series, small, "mesh6", "mean", 1, 0.0) == pytest.approx(of("mean") / 2)
+    del outcome["flows"][0]["sent_bytes"]
+    assert of("stalls") == 1
+    with pytest.raises(LabError, match="octets a packet of flow 1 carries is not recorded"):
+        of("mean")
     # Who gets packets late has the time of the source.
     late = handed.rates(times[7:], 1.0, 3.1, begin=float(times[0]))
     assert late[0].tolist() == at.tolist() and late[1][0] == 0.0
@@ -212,6 +271,65 @@ def test_lanes_are_recorded_where_there_are_some_and_nothing_else() -> None:
     assert usual.scenario_of(usual.cells[0], 1)["record"]["series"][0] == "all"
     with pytest.raises(PlanError, match="true or false"):
         plans.parse(PLAN.replace("usual = false", "usual = 3"))
+
+
+def test_a_hop_of_a_run_whose_routes_changed_is_of_all_its_links(tmp_path: Path) -> None:
+    """They have a row each, of which there were two of one run and hop."""
+    drops = {"mesh5": 47, "mesh2": 3}
+    hops = [hop(1, 90, 10, "mesh5"), hop(1, 300, 0, "mesh2")]
+    results = changed(tmp_path, [{**h, "queue_drops": drops[h["to"]]} for h in hops])
+    table = hopwise.lost_at_hops(results, results.plan.cells[0], "loss")
+    assert table[1].tolist() == pytest.approx([2.5] * 12)
+    axes = results.plot("hops", where={"protocol": "hxh"})
+    assert axes.patches[0].get_height() == pytest.approx(2.5)
+    unheard = hopwise.lost_at_hops(results, results.plan.cells[0], "passive_loss")
+    assert unheard.empty
+    # What its queue kept is not in it, and its scale does not say so.
+    assert axes.get_ylabel() == "packets lost after the node\nsent them, %"
+    assert "dropped before they were sent, per run: HxH" in axes.caption.replace("hxh", "HxH")
+    assert "50.0 at hop 1" in axes.caption
+
+
+def test_figures_of_nodes_tell_what_they_are_not_of(tmp_path: Path) -> None:
+    """Other flows, packets of which no word came, runs without series, and octets of packets."""
+    text = PLAN.replace('runs = "1..12"', 'runs = [1]').replace(
+        "[vary]", """[[scenario.flow]]
+from = "mesh5"
+to = "mesh1"
+protocol = "hxh"
+app = "file"
+bytes = "100k"
+[vary]""")  # fmt: skip
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
+        one = {
+            "id": 1, "from": "mesh6", "to": "mesh1", "bytes": 100_000, "start_s": 0.0,
+            "last_byte_s": 3.5 + 0.1 * run, "known_s": 3.6 + 0.1 * run, "finished": True,
+            "protocol": protocol, "sent_bytes": 5_000, "data_segments": 11, "retransmissions": 1,
+        }  # fmt: skip
+        two = {**one, "id": 2, "from": "mesh5", "protocol": "hxh", "known_s": None}
+        outcome = {
+            "sim_seconds": 4.0, "flows": [one, two], "hops": [hop(1, 90, 10, "mesh5")],
+            "links": [], "trace_hash": f"{protocol}{run}",
+        }  # fmt: skip
+        known = recorded(0.5)
+        known[SAMPLES] = ([0.1, 2.0], [0, 7])
+        return FakeResult(outcome, {k: pairs(*v) for k, v in known.items()})
+
+    results = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner, workers=1)
+    where = {"protocol": "hxh"}
+    caption = results.plot("trips", where=where).caption
+    assert "10 packets of 1 runs" in caption and "of 3 of them to when it knew" in caption
+    assert "Recorded each 10 ms" in caption and "Of flow 1 alone: flow 2 can be" in caption
+    axes = results.plot("rates", nodes=["mesh6"], where=where)
+    assert "Of flow 1 alone" in axes.caption and "500 in a packet" in axes.caption
+    told = "runs that have series: 1 of 12 runs; 3.70 s, where the median of all is 4.20 s"
+    assert told in axes.caption
+    assert np.nanmax(axes.lines[0].get_ydata()) == pytest.approx(5 * 4000 / 1e6)
+    assert "Of flow 1 alone" in results.plot("hops", where=where).caption
+    with pytest.raises(LabError, match="tells of hops of flow 2"):
+        results.plot("hops", where=where, flow=2)
 
 
 def test_figures_of_nodes_are_drawn(tmp_path: Path) -> None:

@@ -440,6 +440,30 @@ def test_of_fewer_than_six_runs_nothing_is_said_to_differ(
     assert same is not None and not any("outside the tolerance" in note for note in same.notes())
 
 
+@pytest.mark.parametrize("emu", [3, 6])
+def test_counts_that_are_zero_in_a_few_runs_stay_open(tmp_path: Path, lock: Path, emu: int) -> None:
+    def change(flow: dict[str, Any], run: int) -> None:
+        flow["retransmissions"] = 0
+
+    def never(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for flow in outcome["flows"]:
+            change(flow, 0)
+        return FakeResult(outcome, {})
+
+    text = TEXT.replace('"timeouts"]', '"retransmissions"]')
+    chosen = plan(text.replace('flow."*".bytes = "200k"\n', ""), f"emu.runs={emu}")
+    Campaign(chosen, Store(tmp_path), never).start()
+    Campaign(chosen.variant("emu"), Store(tmp_path).on("emu"), never).start()
+    found = diverge.of_folder(tmp_path)
+    assert found is not None
+    rows = [r for r in found.rows if r.metric == "retransmissions"]
+    verdicts, notes = {r.verdict for r in rows}, " ".join(found.notes())
+    assert verdicts == ({diverge.OPEN} if emu < 6 else {diverge.AGREE})
+    told = "so few runs cannot say that there are none: 3 more runs on emu could"
+    assert (told in notes) == (emu < 6)
+
+
 def test_counts_of_other_loads_are_not_compared_and_it_is_said(tmp_path: Path, lock: Path) -> None:
     def change(flow: dict[str, Any], run: int) -> None:
         flow["retransmissions"] = 0

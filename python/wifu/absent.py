@@ -83,6 +83,11 @@ def _named(ids: Sequence[int]) -> str:
 def uncounted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Protocols that have nothing to count: no value is not 0 and no best."""
     base = parts(metric)[0]
+    if base == "overflows" and results.runs[results.runs["status"] == "ok"][base].isna().all():
+        return (
+            f"There is no value on {results.plan.substrate}: WiFu Core, whose buffers are counted, "
+            "runs in daemons, on emu and live."
+        )
     if base not in OF_PARTS:
         return ""
     rows = carriers(rows_of(results, cells), metric)

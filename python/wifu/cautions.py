@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, ramp, segments, starving, stats, wholerun
+from wifu import faults, misread, ramp, segments, starving, stats, ways, wholerun
 from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
@@ -406,6 +406,7 @@ SAID = (
     _same,
     _apart,
     _sum,
+    ways.above,
     idle,
     _absent,
     _ended_early,
@@ -439,6 +440,11 @@ SAID = (
     ramp.ramp,
     starving.floored,
     misread.recovered,
+    misread.timerless,
+    ways.copies,
+    ways.frames,
+    ways.timings,
+    ways.stayed,
     _both_ways,
     _inside,
     handled,

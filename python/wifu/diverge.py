@@ -164,22 +164,35 @@ class Divergence:
         return [*told, *self._open(), *self.cautions]
 
     def _open(self) -> Iterator[str]:
-        """What lies outside the tolerance by too few runs to say that it differs."""
+        """What lies outside the tolerance by too few runs to say that it differs, and counts of
+        which so few runs have none.
+        """
         for (metric, substrate), rows in self.groups().items():
-            short = [row for row in rows if any(row.missing)]
-            if not short:
-                continue
-            more = [max(row.missing[n] for row in short) for n in (0, 1)]
-            wanted = [
-                f"{count} more run{'s' if count > 1 else ''} on {place}"
-                for count, place in zip(more, (self.reference, substrate), strict=True)
-                if count
-            ]
-            yield (
-                f"{metric_of(metric).label}, {substrate}: {len(short)} of {len(rows)} cells lie "
-                f"outside the tolerance and are {OPEN}, as so few runs cannot say that they "
-                f"differ: {' and '.join(wanted)} could."
-            )
+            few = [row for row in rows if any(row.missing)]
+            never = [row for row in few if not (row.reference.estimate or row.other.estimate)]
+            short = [row for row in few if row not in never]
+            label = f"{metric_of(metric).label}, {substrate}"
+            if short:
+                yield (
+                    f"{label}: {len(short)} of {len(rows)} cells lie outside the tolerance and are "
+                    f"{OPEN}, as so few runs cannot say that they differ: "
+                    f"{self._wanted(short, substrate)} could."
+                )
+            if never:
+                yield (
+                    f"{label}: {len(never)} of {len(rows)} cells have none and are {OPEN}, as so "
+                    f"few runs cannot say that there are none: {self._wanted(never, substrate)} "
+                    "could."
+                )
+
+    def _wanted(self, rows: Sequence[Row], substrate: str) -> str:
+        """How many runs more it takes."""
+        more = [max(row.missing[n] for row in rows) for n in (0, 1)]
+        return " and ".join(
+            f"{count} more run{'s' if count > 1 else ''} on {place}"
+            for count, place in zip(more, (self.reference, substrate), strict=True)
+            if count
+        )
 
     def groups(self) -> dict[tuple[str, str], list[Row]]:
         """Rows by metric and substrate."""
@@ -321,7 +334,10 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
         verdict = APART
     else:
         verdict = _verdict(difference, relative, tolerance)
-        if verdict == DIFFER and any(few := (_missing(x, exact), _missing(y, exact=False))):
+        few = (_missing(x, exact), _missing(y, exact=False))
+        # That something was never counted in a few runs says nothing of the others.
+        never = parts(metric)[0] in unlike.COUNTS and not (x.any() or y.any())
+        if any(few) and (verdict == DIFFER or (verdict == AGREE and never)):
             verdict, missing = OPEN, few
         # Means of the transfers that ended are the least that they can be.
         if any(least):

@@ -31,23 +31,58 @@ LOST = {"loss": "packet_loss", "passive_loss": "passive_loss"}
 """What can be lost at a hop, by the name of the metric that is the same of all hops."""
 
 
-def lost_at_hops(results: Results, cell: Cell, metric: str) -> pd.DataFrame:
-    """What each run of a cell that counts lost at each hop of its first flow, in per cent: a row
-    for each run, a column for each hop, from 1 on.
+def lost_at_hops(results: Results, cell: Cell, metric: str, flow: int = 1) -> pd.DataFrame:
+    """What each run of a cell that counts lost at each hop of a flow, in per cent: a row for each
+    run, a column for each hop, from 1 on.
+
+    Where routes changed, a hop is of several links in a run: what is lost there is of the packets
+    of all of them, and what was not overheard the mean of them by the packets that crossed each.
     """
+    rows = [
+        {"run": run, "hop": int(hop["hop"]), **_lost(hop, LOST[metric])}
+        for run, hop in _hops_of(results, cell, metric, flow)
+    ]
+    sums = pd.DataFrame(rows).groupby(["run", "hop"]).sum()
+    shares = 100.0 * sums["lost"] / sums["of"].where(lambda count: count > 0)
+    return shares.unstack("hop").dropna(axis="columns", how="all")
+
+
+def _hops_of(
+    results: Results, cell: Cell, metric: str, flow: int
+) -> list[tuple[int, dict[str, Any]]]:
+    """The hops of a flow in the runs of a cell that count, each with its run."""
     if metric not in LOST:
         raise LabError(f"nothing is lost at hops by {metric}; {' and '.join(LOST)} are")
     runs = results.ok.loc[results.ok["cell"] == cell.name, "run"]
-    rows = [
-        {"run": int(run), "hop": int(hop["hop"]), "lost": 100.0 * hop[LOST[metric]]}
+    found = [
+        (int(run), hop)
         for run in runs
         for hop in hop_rows(results.outcome(cell, int(run)))
-        if hop["flow"] == 1 and not hop["reverse"]
+        if hop["flow"] == flow and not hop["reverse"]
     ]
-    if not rows:
-        raise LabError(f"no run of {cell.name} tells of hops")
-    found = pd.DataFrame(rows).pivot(index="run", columns="hop", values="lost")
-    return found.dropna(axis="columns", how="all")
+    if not found:
+        raise LabError(f"no run of {cell.name} tells of hops of flow {flow}")
+    return found
+
+
+def dropped_at_hops(results: Results, cell: Cell, flow: int = 1) -> pd.Series[float]:
+    """How many packets of a flow a run of a cell that counts dropped on the mean in front of each
+    hop, before the node there had sent them (`queue_drops` of `wifu.hops`); nan where it is not
+    counted.
+    """
+    found = _hops_of(results, cell, "loss", flow)
+    rows = pd.DataFrame(
+        {"run": run, "hop": int(hop["hop"]), "drops": hop["queue_drops"]} for run, hop in found
+    )
+    sums = rows.groupby(["run", "hop"])["drops"].sum(min_count=1).unstack("hop")
+    return sums.fillna(0.0).where(sums.notna().any()).mean()
+
+
+def _lost(hop: Mapping[str, Any], share: str) -> dict[str, float]:
+    """How many packets were lost at a hop, and of how many; none of any where that is not known."""
+    of = (hop.get("packets") or 0) + (hop.get("lost") or 0 if share == "packet_loss" else 0)
+    known = hop[share] == hop[share]
+    return {"lost": hop[share] * of if known else 0.0, "of": float(of) if known else 0.0}
 
 
 def _greatest_change(one: Any, two: Any, limit: float) -> Any:
@@ -110,12 +145,15 @@ def _hops(results: Results, given: Mapping[str, Any]) -> Measured:
 
 
 def _trips(results: Results, given: Mapping[str, Any]) -> Measured:
-    """The median round trip of the packets of a run, seconds (`wifu.handed.trips`)."""
+    """The median round trip of the packets of a run, seconds (`wifu.handed.Trips`). Those of which
+    no word came are longer than all others; a run has no value if they are half of its packets.
+    """
 
     def of(cell: Cell, run: int) -> float:
-        outcome = results.outcome(cell, run)
-        found = handed.trips(results.series(cell, run), str(outcome["flows"][0]["from"]))
-        return float(np.median(found)) if found.size else float("nan")
+        found = handed.trips(results.series(cell, run), results.outcome(cell, run))
+        every = np.append(found.known, np.full(found.never, np.inf))
+        median = float(np.median(every)) if every.size else float("nan")
+        return median if np.isfinite(median) else float("nan")
 
     return of_runs(results, given, of)
 

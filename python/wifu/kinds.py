@@ -63,18 +63,18 @@ KINDS: dict[str, Kind] = {
     ),
     "trips": Kind(
         "distribution of the packets' round trips over all runs (needs series; see wifu.handed)",
-        ("by",),
+        ("by", "flow"),
         "nodes",
     ),
     "rates": Kind(
         'what nodes hand down over time, in the run of median length or which = "longest" (needs '
         "series)",
-        ("nodes", "which", "window", "from", "to", "published"),
+        ("nodes", "which", "window", "from", "to", "published", "flow"),
         "nodes",
     ),
     "hops": Kind(
-        "what is lost at each hop, with quartiles of the runs: metric = loss or passive_loss",
-        ("metric", "by", "published"),
+        "what is lost on each hop, with quartiles of the runs: metric = loss or passive_loss",
+        ("metric", "by", "published", "flow"),
         "nodes",
     ),
     "latency": Kind(

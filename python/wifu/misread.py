@@ -84,6 +84,29 @@ def timed_out(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     return bool(len(means) > 1 and means.max() > EVEN * means.min())
 
 
+def untimed(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether recoveries are of cells of which some tell timeouts, and others have none to tell."""
+    if parts(metric)[0] != "fast_retransmits" or "flow" not in results.flows:
+        return False
+    rows = carriers(rows_of(results, cells), metric)
+    name = column("fast_retransmits")
+    if "timeouts" not in rows or name not in rows:
+        return False
+    rows = rows[rows[name].notna()]
+    return bool(rows["timeouts"].notna().groupby(rows["cell"]).any().nunique() > 1)
+
+
+def timerless(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Recoveries of protocols without timeouts, beside those of others that have them."""
+    if not any(untimed(results, row, metric) for row in _groups(results, cells)):
+        return ""
+    return (
+        "Recoveries are counted that need no timeout, and some of the compared protocols have no "
+        "timeouts, or tell of none: all that they repair is counted here, and with the others what "
+        "their timers leave. There is neither colour nor bold."
+    )
+
+
 def recovered(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Recoveries of which one cell has fewer, as it waits for timeouts instead."""
     apart = [row for row in _groups(results, cells) if timed_out(results, row, metric)]

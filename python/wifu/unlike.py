@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, segments, tries, wholerun, window
+from wifu import faults, misread, segments, tries, ways, wholerun, window
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
@@ -314,7 +314,7 @@ def samples(results: Results, cells: Sequence[Cell], metric: str) -> str:
     percentiles are not of the same.
     """
     base, _ = parts(metric)
-    if not base.startswith("rtt_p"):
+    if base != "srtt" and not base.startswith("rtt_p"):
         return ""
     rows, names = carriers(rows_of(results, cells), metric), ("rtt_samples", "data_segments")
     if not all(name in rows for name in names):  # of an older lab
@@ -333,8 +333,8 @@ def samples(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         f"Senders do not take round-trip samples alike: {most} {shares[most]:.2g} by each data "
         f"segment sent, {least} {shares[least]:.2g}. Who takes few takes them at moments of its "
-        "own, such as once by each feedback, and percentiles are of those: they are no delays of "
-        "all data. There is neither colour nor bold."
+        "own, such as once by each feedback, and what is made of them is of those: they are no "
+        "delays of all data. There is neither colour nor bold."
     )
 
 
@@ -393,10 +393,14 @@ def smallest(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """That the smallest round-trip time is of a moment."""
     if not any(_protocols(results, group, metric) for group in compared(results, cells)):
         return ""
+    apart = any(ways.timed(results, group, metric) for group in compared(results, cells))
+    path = (
+        "is no merit of a protocol" if apart else "tells of the path, and is no merit of a protocol"
+    )
     return (
         "The smallest round-trip time is that of one exchange, often of the SYN, which met the "
-        "emptiest queues: it tells of the path, and is no merit of a protocol. Between protocols "
-        "there is neither colour nor bold."
+        f"emptiest queues: it {path}is no merit of a protocol. Between protocols there is neither "
+        "colour nor bold."
     )
 
 
@@ -464,8 +468,8 @@ def handled(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         f"Of the packets that are counted as lost {shares.min():.0%} to {shares.max():.0%}, by "
         "cell, were dropped by handlers on the way, which may be what these are for: Snoop "
-        "swallows duplicate acknowledgements. They are no losses of a link, and there is neither "
-        "colour nor bold."
+        "swallows duplicate acknowledgements, and lanes of HxH packets that they had. They are no "
+        "losses of a link, and there is neither colour nor bold."
     )
 
 
@@ -524,6 +528,12 @@ REASONS = (
     Reason("of the whole run, where goodput is of a part", wholerun.found),
     Reason("packets that handlers dropped are counted as lost", handled),
     Reason("recoveries beside timeouts that are more than 10 % apart", misread.timed_out),
+    Reason("recoveries, where some protocols have no timeouts", misread.untimed),
+    Reason("nodes sent copies, which are not counted", ways.copied),
+    Reason("frames are data more often in some", ways.diluted),
+    Reason("round trips are not timed alike", ways.timed),
+    Reason("flows were there for more than 10 % longer in some", ways.left),
+    Reason("means are above what was carried, by more than 10 % in some", ways.inflated),
 )
 """All that takes colour and bold from a comparison of cells whose values are known."""
 

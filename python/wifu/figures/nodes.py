@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from wifu import handed, stats, values
+from wifu import handed, values
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
@@ -27,16 +27,39 @@ from wifu.figures.compare import (
 )
 from wifu.figures.traces import columns as columns_of
 from wifu.figures.words import Words
-from wifu.hopwise import lost_at_hops
+from wifu.hopwise import dropped_at_hops, lost_at_hops
 from wifu.metrics import metric_of
+from wifu.transfers import known_times
 
 MOST = 6
 """Panels of rates."""
+
+CELLS = 10
+"""Cells of which a caption tells queues."""
+
+INTERVAL = "10ms"
+"""How often series are looked at where a scenario does not say it."""
+
+
+def _flow(results: Results, spec: dict[str, Any], cells: Sequence[Cell]) -> tuple[int, str, str]:
+    """The flow that a figure is of; what its caption says of others, and its title where there are
+    any.
+    """
+    flow, rows = int(spec.get("flow", 1)), results.flows
+    rows = rows[rows["cell"].isin([c.name for c in cells])]
+    others = sorted({int(n) for n in rows["flow"].dropna()} - {flow})
+    if not others:
+        return flow, "", ""
+    what = f"other flows ({len(others)})" if len(others) > 3 else "flow " + ", ".join(
+        map(str, others)
+    )  # fmt: skip
+    return flow, f" Of flow {flow} alone: {what} can be chosen with `flow`.", f", flow {flow}"
 
 
 def trips(results: Results, spec: dict[str, Any]) -> Made:
     """Empirical distribution of the round trips of all packets of all runs that have series."""
     cells, by = chosen(results, spec), by_of(results, spec, None)
+    flow, others, of = _flow(results, spec, cells)
     words = Words(results, spec)
     gone, left = counting(results, cells, sorted(results.plan.series_runs))
     parts, cells, rest = split(words, cells, [by])
@@ -44,53 +67,81 @@ def trips(results: Results, spec: dict[str, Any]) -> Made:
     every = levels(cells, by)
     looking = looks(results, by, every)
     handles: dict[str, Any] = {}
-    told, packets, runs = [], 0, 0
+    told, instant, shown = [], [], list[handed.Trips]()
     for axis, (title, members) in zip(axes, parts, strict=True):
         longest = 0.0
         for n, (look, label) in enumerate(zip(looking, every, strict=True)):
             own = [c for c in members if by is None or c.labels[by] == label]
-            found = [x for c in own for x in _trips_of(results, c, gone)]
-            if not (x := np.concatenate([np.empty(0), *found])).size:
+            found = [x for c in own for x in _trips_of(results, c, gone, flow)]
+            shown += found
+            if not (x := np.concatenate([np.empty(0), *(f.known for f in found)])).size:
                 continue
-            packets, runs, longest = (
-                packets + x.size,
-                runs + len(found),
-                max(longest, float(x.max())),
-            )
+            named = ", ".join(w for w in (title, words.apart(by, label)) if w)
+            if not x.any():  # a curve on the axis would not be seen
+                instant.append(named or "all of them")
+                continue
+            longest = max(longest, float(x.max()))
             across, up, marks = style.distribution(x, n, len(every))
             marks |= style.shape(look) if marks else {}
             (line,) = axis.plot(
                 across, up, color=style.colour(look), linestyle=style.dash(look), **marks
             )
             handles.setdefault(words.apart(by, label), line)
-            named = ", ".join(w for w in (title, words.apart(by, label)) if w)
-            told.append(f"{named} {style.number(float(np.median(x)))} s")
+            told.append(f"{named} {style.number(float(np.median(x)))} s".lstrip())
         style.entitle(axis, title)
         axis.set_xlabel("round trip, s")
         axis.set_ylim(0, 1.02)
         axis.set_xlim(0, 1.03 * longest if longest else 1.0)
         style.grid(axis, "both")
-    if not packets:
+    if not any(found.known.size for found in shown):
         raise LabError("no packet's round trip is known")
     style.label_rows(axes, "share of packets")
     legends.above(figure, list(handles.values()), list(handles))
-    caption = (
-        f"Round trips of {packets} packets of {runs} runs, from the first time that the source "
-        "handed a packet to its driver to the first word that it arrived, overheard or told. "
-        f"Medians: {'; '.join(told)}."
-    )
+    caption = _of_trips(shown, told, instant, _intervals(cells))
     if len(parts) > 1:
         caption += " The panels have scales of their own."
-    return figure, "Distribution of round trips", caption + left + rest
+    return figure, f"Distribution of round trips{of}", caption + others + left + rest
 
 
-def _trips_of(results: Results, cell: Cell, gone: set[tuple[str, int]]) -> list[stats.Floats]:
+def _of_trips(
+    shown: Sequence[handed.Trips], told: Sequence[str], instant: Sequence[str], intervals: str
+) -> str:
+    """What the caption says of round trips, with the medians that are `told`."""
+    packets, runs = sum(f.known.size for f in shown), sum(bool(f.known.size) for f in shown)
+    caption = (
+        f"Round trips of {packets} packets of {runs} runs, from the first time that the source "
+        "handed a packet to its driver to the first word that it arrived, overheard or told"
+    )
+    if late := sum(f.at_end.size for f in shown):
+        caption += f"; of {late} of them to when it knew that all had arrived, the last word"
+    caption += "."
+    if never := sum(f.never for f in shown):
+        caption += f" Not shown: {never} packets of which no word came before their run ended."
+    if told:
+        caption += f" Medians: {'; '.join(told)}."
+    if instant:
+        caption += f" No curve, as all are 0 at this interval: {'; '.join(instant)}."
+    return f"{caption} Recorded each {intervals}, which is how exact they are."
+
+
+def _intervals(cells: Sequence[Cell]) -> str:
+    """How often the series of cells are looked at."""
+    found = []
+    for cell in cells:
+        record = cell.scenario.get("record")
+        given = record.get("interval", INTERVAL) if isinstance(record, dict) else INTERVAL
+        found.append(f"{values.seconds(given) * 1e3:g} ms")
+    return " or ".join(dict.fromkeys(found))
+
+
+def _trips_of(
+    results: Results, cell: Cell, gone: set[tuple[str, int]], flow: int
+) -> list[handed.Trips]:
     """The round trips of each run of a cell that counts and has series."""
     found = []
     for run in sorted(results.plan.series_runs):
         if (cell.name, run) not in gone and (series := results.series(cell, run)):
-            source = str(results.outcome(cell, run)["flows"][0]["from"])
-            found.append(handed.trips(series, source))
+            found.append(handed.trips(series, results.outcome(cell, run), flow))
     return found
 
 
@@ -99,57 +150,124 @@ def rates(results: Results, spec: dict[str, Any]) -> Made:
     transfer took as long as the median, or longest.
     """
     cells, nodes = chosen(results, spec), [str(n) for n in spec["nodes"]]
-    window = values.seconds(spec.get("window", "1s"))
+    flow, others, of = _flow(results, spec, cells)
+    window, which = values.seconds(spec.get("window", "1s")), str(spec.get("which", "median"))
     begin, end = (values.seconds(spec[k]) if k in spec else None for k in ("from", "to"))
-    picked = [(c, _picked(results, c, str(spec.get("which", "median")))) for c in cells]
+    picked = [(c, _picked(results, c, which, flow)) for c in cells]
     found, rest = first([(c, run) for c, run in picked if run is not None], MOST)
     if not found:
         raise LabError("no run has series: name some in [series] runs, and the nodes in record")
+    outcomes = [results.outcome(cell, run.run) for cell, run in found]
+    octets = [handed.payload(handed.flow_of(outcome, flow)) for outcome in outcomes]
+    unit, scale = ("Mb/s", 1e6) if all(o == o for o in octets) else ("packets/s", 1.0)
+    if unit != "Mb/s" and "published" in spec:
+        raise LabError("`published` is in Mb/s, and the octets of a packet are not recorded")
     figure, columns = columns_of(len(found), len(nodes), own_times=True)
     names = Words(results, spec).titles(cells)
-    for (cell, run), column in zip(found, columns, strict=True):
-        series, outcome = results.series(cell, run), results.outcome(cell, run)
-        over = outcome["flows"][0].get("known_s") or outcome["sim_seconds"]
-        down = [handed.handed(series, node) for node in nodes]
+    for (cell, run), outcome, size, column in zip(found, outcomes, octets, columns, strict=True):
+        series = results.series(cell, run.run)
+        over = handed.flow_of(outcome, flow).get("known_s") or outcome["sim_seconds"]
+        down = [handed.handed(series, node, flow) for node in nodes]
         start = min((float(times[0]) for times in down if times.size), default=0.0)
         for axis, times in zip(column, down, strict=True):
-            at, rate = handed.rates(times, window, float(over), start)
-            axis.plot(at, rate / 1e6, color=style.colour(0), linewidth=0.75 * style.line())
+            bits = 8 * size if unit == "Mb/s" else 1.0
+            at, rate = handed.rates(times, window, float(over), start, bits)
+            axis.plot(at, rate / scale, color=style.colour(0), linewidth=0.75 * style.line())
             axis.set_xlim(begin or 0.0, end or float(over))
             _mark(axis, spec.get("published"))
             style.grid(axis)
-        style.entitle(column[0], f"{names[cell.name]}, run {run}".removeprefix(", "))
+        style.entitle(column[0], f"{names[cell.name]}, run {run.run}".removeprefix(", "))
         column[-1].set_xlabel("time, s")
     for row, node in enumerate(nodes):
-        style.label_rows([column[row] for column in columns], f"rate at {node}, Mb/s")
+        style.label_rows([column[row] for column in columns], f"rate at {node}, {unit}")
         for column in columns:
             # Only now: panels share a scale, and a limit that is set stays.
             column[row].set_ylim(bottom=0)
         page.align([column[row] for column in columns], "y")
     if "published" in spec:
         legends.above(figure, [_published_line()], ["published"])
-    which = "the longest" if spec.get("which") == "longest" else "the median"
-    caption = (
-        "Octets of the application that a node handed to its driver in a window of "
-        f"{window:g} s before each instant, repetitions included; of the transfer of {which} time "
-        "of each cell."
+    caption = _of_rates(octets, unit, window, which)
+    caption += _among([(names[cell.name], run) for cell, run in found], which)
+    return figure, f"Rates over time{of}", caption + others + rest
+
+
+def _of_rates(octets: Sequence[float], unit: str, window: float, which: str) -> str:
+    """What the caption says of rates."""
+    what = "Packets"
+    if unit == "Mb/s":
+        sizes = list(dict.fromkeys(f"{size:.4g}" for size in octets))
+        what = f"Octets of the application, {' or '.join(sizes)} in a packet on the mean,"
+    longest = "the longest" if which == "longest" else "the median"
+    return (
+        f"{what} that a node handed to its driver in a window of {window:g} s before each instant, "
+        f"repetitions included; of the transfer of {longest} time of each cell."
     )
-    return figure, "Rates over time", caption + rest
 
 
-def _picked(results: Results, cell: Cell, which: str) -> int | None:
+class Picked(NamedTuple):
+    """A run that is shown, and among which."""
+
+    run: int
+    took: float
+    """How long its transfer took, seconds; infinite if it had no end."""
+    having: int
+    """Runs that have series."""
+    every: Sequence[float]
+    """How long transfers of all runs that count took, from the shortest on."""
+
+
+def _among(found: Sequence[tuple[str, Picked]], which: str) -> str:
+    """What the caption says where not all runs have series, among which one is the median."""
+    said = []
+    for title, run in found:
+        if run.having == len(run.every):
+            continue
+        at = -1 if which == "longest" else (len(run.every) - 1) // 2
+        took, all_of = (
+            "no end" if s == np.inf else f"{style.number(s)} s" for s in (run.took, run.every[at])
+        )
+        what = "longest" if which == "longest" else "median"
+        told = f"{run.having} of {len(run.every)} runs; {took}, where the {what} of all is {all_of}"
+        said.append(f"{title}: {told}" if title else told)
+    if not said:
+        return ""
+    return f" That is among the runs that have series: {'. '.join(said)}."
+
+
+def _picked(results: Results, cell: Cell, which: str, flow: int) -> Picked | None:
     """The run of a cell with series whose transfer took as long as the median, or longest."""
-    known = results.runs[(results.runs["cell"] == cell.name) & (results.runs["status"] == "ok")]
-    known = known[known["run"].isin(results.plan.series_runs)].sort_values("known_s")
-    if known.empty:
+    took = {}
+    for run in results.ok.loc[results.ok["cell"] == cell.name, "run"]:
+        known = known_times(handed.flow_of(results.outcome(cell, int(run)), flow))
+        took[int(run)] = known[0] if known else np.inf
+    having = sorted((run for run in took if run in results.plan.series_runs), key=took.__getitem__)
+    if not having:
         return None
-    return int(known["run"].iloc[-1 if which == "longest" else (len(known) - 1) // 2])
+    run = having[-1 if which == "longest" else (len(having) - 1) // 2]
+    return Picked(run, took[run], len(having), sorted(took.values()))
+
+
+AT_HOPS = {
+    "loss": (
+        "Lost on each hop",
+        "packets lost after the node\nsent them, %",
+        "packets that a node sent which the next one never got, after all attempts",
+    ),
+    "passive_loss": (
+        "Not overheard on each hop",
+        f"{metric_of('passive_loss').label}, %",
+        "packets that the next node handed on of which a node heard no attempt",
+    ),
+}
+"""By metric the title of a figure of hops, what stands along its scale, and what it is a share of.
+"""
 
 
 def hops(results: Results, spec: dict[str, Any]) -> Made:
-    """What is lost at each hop: bars of means, with the quartiles of the runs."""
+    """What is lost on each hop: bars of means, with the quartiles of the runs."""
     metric = str(spec.get("metric", "loss"))
     cells, by = chosen(results, spec), by_of(results, spec, None)
+    flow, others, of = _flow(results, spec, cells)
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [by])
     figure, axes = page.panels(len(parts), height=2.8, columns=2)
@@ -157,36 +275,49 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
     looking = looks(results, by, every)
     handles: dict[str, Any] = {}
     width = 0.8 / len(every)
+    tables = {c.name: lost_at_hops(results, c, metric, flow) for c in cells}
+    dropped = []
     for axis, (title, members) in zip(axes, parts, strict=True):
         for n, (look, label) in enumerate(zip(looking, every, strict=True)):
             for cell in (c for c in members if by is None or c.labels[by] == label):
-                table = lost_at_hops(results, cell, metric)
+                table = tables[cell.name]
                 at = np.asarray(table.columns, float) + (n - (len(every) - 1) / 2) * width
                 bars = axis.bar(at, table.mean(), width * 0.92, **style.face(look))
                 low, high = table.quantile(0.25), table.quantile(0.75)
                 axis.vlines(at, low, high, color=style.INK, linewidth=0.8 * style.line())
                 handles.setdefault(words.apart(by, label), bars)
+                named = ", ".join(w for w in (title, words.apart(by, label)) if w)
+                dropped.append((named, dropped_at_hops(results, cell, flow)))
         _mark(axis, spec.get("published"))
         style.entitle(axis, title)
-        axis.set_xticks(_numbers(axis, results, members, metric))
+        axis.set_xticks(sorted({int(h) for c in members for h in tables[c.name].columns}))
         axis.set_xlabel("hop")
         style.grid(axis)
-    style.label_rows(axes, f"{metric_of(metric).label}, %")
+    named, scale, what = AT_HOPS[metric]
+    style.label_rows(axes, scale)
     if "published" in spec:
         handles["published"] = _published_line()
     legends.above(figure, list(handles.values()), list(handles))
-    what = {
-        "loss": "packets that a node sent which the next one never got, after all attempts",
-        "passive_loss": "packets that the next node handed on of which a node heard no attempt",
-    }[metric]
     caption = (
         f"Share of the {what}: means, and quartiles of the runs; {counts(results, cells, metric)}."
     )
-    return figure, "Lost at each hop", caption + rest
+    caption += _of_queues(dropped) if metric == "loss" else ""
+    return figure, f"{named}{of}", caption + others + rest
 
 
-def _numbers(axis: Axes, results: Results, cells: Sequence[Cell], metric: str) -> list[int]:
-    return sorted({int(h) for c in cells for h in lost_at_hops(results, c, metric).columns})
+def _of_queues(dropped: Sequence[tuple[str, Any]]) -> str:
+    """What the caption says of packets that were lost before they were sent, by cell and hop."""
+    if not any(drops.notna().any() for _, drops in dropped):
+        return " What queues dropped before it was sent is not recorded."
+    said = []
+    for named, drops in dropped:
+        found = [f"{style.number(count)} at hop {hop}" for hop, count in drops.items() if count > 0]
+        if found:
+            said.append(f"{named} {', '.join(found)}".lstrip())
+    if not said:
+        return " Queues dropped nothing besides."
+    told = "; ".join(said[:CELLS]) + (f" and {len(said) - CELLS} more" if len(said) > CELLS else "")
+    return f" Not in it are packets that queues dropped before they were sent, per run: {told}."
 
 
 def _mark(axis: Axes, published: Any) -> None:

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from numpy.typing import NDArray
 
-from wifu import cutoff, stats
+from wifu import cutoff, stats, unlike
 from wifu.api import Results
 from wifu.cautions import MOST, carriers, notes
 from wifu.cells import Cell, Label
@@ -37,6 +37,7 @@ from wifu.figures.compare import (
 )
 from wifu.figures.words import Words, with_unit
 from wifu.metrics import metric_of
+from wifu.rows import compared
 from wifu.stamps import first
 
 UNLIKE = 4.0
@@ -428,7 +429,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     number = counted(results, cells, sizes, "lack one of the two values")
     caption = (
         f"{capital(words.scale(name))} against {words.scale(other)}: a dot per run, the mean, and "
-        f"an ellipse of one standard deviation. Better is {towards}; "
+        f"an ellipse of one standard deviation. {_better(results, cells, name, other, towards)}; "
         f"{number}.{_range_words([title for title, _ in parts], [], shared)}"
         f"{_beginnings(axes, words, (other, name), any(ended))}{rest}"
     )
@@ -443,6 +444,15 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     first, second = cut_off(results, cells, name), cut_off(results, cells, other)
     caption += first + (second if second != first else "")
     return figure, f"{capital(words.metric(name))} against {words.metric(other)}", caption
+
+
+def _better(results: Results, cells: Sequence[Cell], up: str, right: str, towards: str) -> str:
+    """Where in the plane something is better, if cells are to be compared by both metrics."""
+    groups = compared(results, cells)
+    found = (why for m in (up, right) for g in groups for why in unlike.reasons(results, g, m))
+    if not (whys := list(dict.fromkeys(found))):
+        return f"Better is {towards}"
+    return f"Where it is better cannot be said ({'; '.join(whys)})"
 
 
 def _cloud(results: Results, cell: Cell, up: str, right: str) -> stats.Floats:

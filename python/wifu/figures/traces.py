@@ -121,7 +121,8 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     caption = f"Run {run}."
     if "goodput" in show:
         caption += " Goodput: bytes delivered in order, so that it leaps where a hole is filled, "
-        caption += f"in a sliding window of {_milliseconds(window)} before each instant."
+        caption += f"in a sliding window of {_milliseconds(window)} before each instant, at first "
+        caption += "since the flow began."
     caption += " Congestion window of the sender." if "cwnd" in show else ""
     caption += " Smoothed round-trip time at the sender." if "srtt" in show else ""
     titles = [names[cell.name] for cell, _ in found]
@@ -288,7 +289,10 @@ def _line(series: Series, flow: int, what: str, window: float, there: There) -> 
     if what == "goodput":
         # On the steps that all flows have, so that the end is one of them.
         step = window / 10
-        at, rate = sliding(times, y, window, step, step * np.floor(begin / step), last)
+        start = step * float(np.floor(begin / step))
+        at, rate = sliding(times, y, window, step, start, last)
+        # Before a window is over the mean is of the time since the flow began: no ramp.
+        rate *= window / np.clip(at - start, step, window)
         return Drawn(at, rate / 1e6, False)
     if last is not None and last > times[-1]:
         times, y = np.append(times, last), np.append(y, y[-1])
