@@ -568,6 +568,25 @@ def test_report_renews_all_substrates_and_tells_their_stamps(tmp_path: Path, loc
     assert done.exit_code == 0 and figure.exists(), done.output
 
 
+@pytest.mark.parametrize("table", ["emu", "sim"])
+def test_a_cell_that_a_substrate_skips_is_absent(tmp_path: Path, lock: Path, table: str) -> None:
+    text = TEXT.replace("[emu]\n", "[emu]\nskip = [{ hops = 2 }]\n")
+    if table == "sim":
+        text = TEXT + "[sim]\nskip = [{ hops = 2 }]\n"
+    both(tmp_path, slower(1.0), plan(text))
+    found = diverge.of_folder(tmp_path)
+    assert found is not None
+    absent = [r.labels["hops"] for r in _goodput(found) if r.verdict == diverge.ABSENT]
+    assert absent == [2, 2]
+    skipped = [r for r in _goodput(found) if r.labels["hops"] == 2]
+    assert len(skipped) == 2
+    assert {(r.reference.n, r.other.n) for r in skipped} == {(8, 0) if table == "emu" else (0, 5)}
+    for command in ("diverge", "report"):
+        done = CliRunner().invoke(cli.app, [command, str(tmp_path)])
+        assert done.exit_code == 0, done.output
+    assert "<span class='verdict none'>absent</span>" in (tmp_path / "report.html").read_text()
+
+
 def test_divergence_needs_two_substrates(tmp_path: Path) -> None:
     Campaign(plan(), Store(tmp_path), fake).start()
     with pytest.raises(LabError, match="fewer than two substrates"):
