@@ -201,6 +201,30 @@ def test_what_is_wrong_is_said_with_its_key(old: str, new: str, key: str, says: 
     assert found.value.key == key
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "key", "says"),
+    [
+        ('.vary.stack]\nkernel = "kernel:reno,window=64K"', '.vary]\nstack = ["ours"]',
+         "emu.vary.stack", r'skip = \[\{ stack = "kernel" \}\] of \[emu\]'),
+        ("dilation = 2", "skip = [{ hops = 7 }]", "emu.skip", "hops has no 7"),
+        ("dilation = 2", "skip = [{ hosp = 1 }]", "emu.skip", "no axis is called hosp"),
+        ("dilation = 2", "dilation = 0.5", "emu.dilation", "1 or more"),
+        ('"stop.time" = "60s"', '"flow.7.bytes" = "1M"', "emu.scenario.flow.7.bytes", "1 of flow"),
+    ],
+)  # fmt: skip
+def test_tables_of_other_substrates_are_read_with_the_plan(
+    old: str, new: str, key: str, says: str
+) -> None:
+    assert old in TEXT
+    text = TEXT.replace('on = ["emu", "sim"]\n', "").replace(old, new)
+    with pytest.raises(PlanError, match=says) as found:
+        plan(text)
+    assert found.value.key == key
+    assert found.value.line is not None
+    # What a campaign wrote into its folder is read all the same.
+    assert plans.parse(text, resolved=True).substrate == "sim"
+
+
 def test_in_real_time_nothing_is_deterministic() -> None:
     text = TEXT.replace("runs = 8", "deterministic = true").replace("runs = 5\n", "")
     assert (plan(text).runs, plan(text).deterministic) == (1, True)
