@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -414,3 +415,20 @@ def test_slips_of_a_plan_are_told_by_what_is_to_be_written(folder: Path) -> None
     assert "slip.toml:" not in several, "it is on no line of the plan"
     single = "baseline = 2\n" + MESH.replace("[[scenario.flow]]", "[scenario.flow]")
     assert "scenario.flow: is a list: write [[scenario.flow]]" in told(single)
+
+
+@pytest.mark.parametrize("page", ["docs/src/sim.md", "crates/wifu/src/sim/mod.rs"])
+def test_the_flows_that_are_said_to_cross_in_a_grid_do(page: str) -> None:
+    text = (Path(__file__).parents[2] / page).read_text()
+    (grid,) = re.findall(r"--topo (grid,5,5\S*) --flow n11:n15:\S+ --flow n3:n23:", text)
+    flows = [
+        {"from": a, "to": b, "protocol": "tcp-newreno", "app": "file", "bytes": 20000}
+        for a, b in (("n11", "n15"), ("n3", "n23"))
+    ]
+    run = wifu.run(
+        {"topology": {"words": grid}, "radio": {"rate": "6M", "rts_threshold": 0},
+         "flow": flows, "stop": {"time": "9s"}}
+    )  # fmt: skip
+    ways = [set(part["from"]) for _, part in run.hops().groupby("flow")]
+    row, column = {f"n{n}" for n in range(11, 16)}, {f"n{n}" for n in range(3, 24, 5)}
+    assert ways == [row, column]
