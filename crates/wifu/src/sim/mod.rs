@@ -74,8 +74,8 @@ Examples:
   How does NewReno do over six wireless hops, and why?
     wifu sim --topo linear,7 --set TB-B --protocol tcp-newreno -n 2M
 
-  Two flows across each other in a grid whose nodes hear only their neighbours well (they meet in n13,
-  as the tables of hops show), ten minutes, at 6 Mb/s with RTS:
+  Two flows across each other in a grid where only neighbours hear each other well, so that they
+  meet in n13 (tables of hops show it); ten minutes, at 6 Mb/s with RTS:
     wifu sim --topo grid,5,5,spacing=75 --flow n11:n15:tcp-sack --flow n3:n23:tcp-cubic \\
       --stop 10min radio.rate=6M radio.rts_threshold=0
 
