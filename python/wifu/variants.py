@@ -111,7 +111,9 @@ def instead(axes: Sequence[Axis], changes: Mapping[str, Value], substrate: str) 
         key = f"{where}.{axis.name}"
         if not isinstance(own, dict):
             listed = own if isinstance(own, list) else [own]
-            others = [v.label for v in axis.levels if v.label not in listed] or [axis.levels[0].label]
+            others = [v.label for v in axis.levels if v.label not in listed] or [
+                axis.levels[0].label
+            ]
             raise PlanError(
                 'write label = "value" for the levels that differ; what is not to run on '
                 f"{substrate} is left out by skip = [{{ {axis.name} = {json.dumps(others[0])} }}] "
