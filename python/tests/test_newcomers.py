@@ -19,6 +19,7 @@ from wifu import emulated, program, report, screen
 from wifu import plan as plans
 from wifu.campaign import Campaign, Summary, check_scenarios, execute
 from wifu.errors import LabError, PlanError
+from wifu.metrics import metric_of
 from wifu.ssh import PRELOAD
 from wifu.store import Store
 
@@ -432,3 +433,36 @@ def test_the_flows_that_are_said_to_cross_in_a_grid_do(page: str) -> None:
     ways = [set(part["from"]) for _, part in run.hops().groupby("flow")]
     row, column = {f"n{n}" for n in range(11, 16)}, {f"n{n}" for n in range(3, 24, 5)}
     assert ways == [row, column]
+
+
+TWO = MESH.replace("tcp-newreno", "{protocol}") + 'protocol = ["tcp-tahoe", "tcp-sack"]\n'
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "protocol=tcp-tahoe,tcp-sack,hystart=off",
+            """write 'protocol=["tcp-tahoe","tcp-sack,hystart=off"]', quotes and all""",
+        ),
+        ("ack=1", "ack is neither an axis nor a key of plan or scenario; did you mean `acks`?"),
+        ("hosp=1", "did you mean `hops`?"),
+        ("metrics=throughput", "must be a list"),
+        ('metrics=["throughput"]', "no metric is called throughput; did you mean `goodput`?"),
+        ('metrics=["jians"]', "(`wifu-lab list metrics` has all)"),
+    ],
+)
+def test_slips_of_overrides_are_told_by_what_is_to_be_written(override: str, message: str) -> None:
+    text = TWO.replace("acks", "hops") if override.startswith("hosp") else TWO
+    with pytest.raises(PlanError, match=re.escape(message)):
+        plans.parse(text, overrides=[override])
+    listed = 'protocol=["tcp-tahoe","tcp-sack,hystart=off"]'
+    assert len(plans.parse(TWO, overrides=[listed]).cells) == 4
+    with_keys = TWO.replace('"tcp-tahoe", "tcp-sack"', '"tcp-sack", "tcp-sack,iw=4"')
+    assert len(plans.parse(with_keys, overrides=["protocol=tcp-tahoe"]).cells) == 2
+
+
+def test_labels_of_a_flow_alone_are_sentences() -> None:
+    told = metric_of("one_way_p95@1").label
+    assert told.startswith("one-way delay of datagrams, 95 % below"), told
+    assert "of a flow" not in metric_of("rtt_p50@1").label
