@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -18,6 +19,7 @@ from wifu import emulated, program, report, screen
 from wifu import plan as plans
 from wifu.campaign import Campaign, Summary, check_scenarios, execute
 from wifu.errors import LabError, PlanError
+from wifu.metrics import metric_of
 from wifu.ssh import PRELOAD
 from wifu.store import Store
 
@@ -414,3 +416,53 @@ def test_slips_of_a_plan_are_told_by_what_is_to_be_written(folder: Path) -> None
     assert "slip.toml:" not in several, "it is on no line of the plan"
     single = "baseline = 2\n" + MESH.replace("[[scenario.flow]]", "[scenario.flow]")
     assert "scenario.flow: is a list: write [[scenario.flow]]" in told(single)
+
+
+@pytest.mark.parametrize("page", ["docs/src/sim.md", "crates/wifu/src/sim/mod.rs"])
+def test_the_flows_that_are_said_to_cross_in_a_grid_do(page: str) -> None:
+    text = (Path(__file__).parents[2] / page).read_text()
+    (grid,) = re.findall(r"--topo (grid,5,5\S*) --flow n11:n15:\S+ --flow n3:n23:", text)
+    flows = [
+        {"from": a, "to": b, "protocol": "tcp-newreno", "app": "file", "bytes": 20000}
+        for a, b in (("n11", "n15"), ("n3", "n23"))
+    ]
+    run = wifu.run(
+        {"topology": {"words": grid}, "radio": {"rate": "6M", "rts_threshold": 0},
+         "flow": flows, "stop": {"time": "9s"}}
+    )  # fmt: skip
+    ways = [set(part["from"]) for _, part in run.hops().groupby("flow")]
+    row, column = {f"n{n}" for n in range(11, 16)}, {f"n{n}" for n in range(3, 24, 5)}
+    assert ways == [row, column]
+
+
+TWO = MESH.replace("tcp-newreno", "{protocol}") + 'protocol = ["tcp-tahoe", "tcp-sack"]\n'
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "protocol=tcp-tahoe,tcp-sack,hystart=off",
+            """write 'protocol=["tcp-tahoe","tcp-sack,hystart=off"]', quotes and all""",
+        ),
+        ("ack=1", "ack is neither an axis nor a key of plan or scenario; did you mean `acks`?"),
+        ("hosp=1", "did you mean `hops`?"),
+        ("metrics=throughput", "must be a list"),
+        ('metrics=["throughput"]', "no metric is called throughput; did you mean `goodput`?"),
+        ('metrics=["jians"]', "(`wifu-lab list metrics` has all)"),
+    ],
+)
+def test_slips_of_overrides_are_told_by_what_is_to_be_written(override: str, message: str) -> None:
+    text = TWO.replace("acks", "hops") if override.startswith("hosp") else TWO
+    with pytest.raises(PlanError, match=re.escape(message)):
+        plans.parse(text, overrides=[override])
+    listed = 'protocol=["tcp-tahoe","tcp-sack,hystart=off"]'
+    assert len(plans.parse(TWO, overrides=[listed]).cells) == 4
+    with_keys = TWO.replace('"tcp-tahoe", "tcp-sack"', '"tcp-sack", "tcp-sack,iw=4"')
+    assert len(plans.parse(with_keys, overrides=["protocol=tcp-tahoe"]).cells) == 2
+
+
+def test_labels_of_a_flow_alone_are_sentences() -> None:
+    told = metric_of("one_way_p95@1").label
+    assert told.startswith("one-way delay of datagrams, 95 % below"), told
+    assert "of a flow" not in metric_of("rtt_p50@1").label

@@ -201,6 +201,30 @@ def test_what_is_wrong_is_said_with_its_key(old: str, new: str, key: str, says: 
     assert found.value.key == key
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "key", "says"),
+    [
+        ('.vary.stack]\nkernel = "kernel:reno,window=64K"', '.vary]\nstack = ["ours"]',
+         "emu.vary.stack", r'skip = \[\{ stack = "kernel" \}\] of \[emu\]'),
+        ("dilation = 2", "skip = [{ hops = 7 }]", "emu.skip", "hops has no 7"),
+        ("dilation = 2", "skip = [{ hosp = 1 }]", "emu.skip", "no axis is called hosp"),
+        ("dilation = 2", "dilation = 0.5", "emu.dilation", "1 or more"),
+        ('"stop.time" = "60s"', '"flow.7.bytes" = "1M"', "emu.scenario.flow.7.bytes", "1 of flow"),
+    ],
+)  # fmt: skip
+def test_tables_of_other_substrates_are_read_with_the_plan(
+    old: str, new: str, key: str, says: str
+) -> None:
+    assert old in TEXT
+    text = TEXT.replace('on = ["emu", "sim"]\n', "").replace(old, new)
+    with pytest.raises(PlanError, match=says) as found:
+        plan(text)
+    assert found.value.key == key
+    assert found.value.line is not None
+    # What a campaign wrote into its folder is read all the same.
+    assert plans.parse(text, resolved=True).substrate == "sim"
+
+
 def test_in_real_time_nothing_is_deterministic() -> None:
     text = TEXT.replace("runs = 8", "deterministic = true").replace("runs = 5\n", "")
     assert (plan(text).runs, plan(text).deterministic) == (1, True)
@@ -590,6 +614,25 @@ def test_report_renews_all_substrates_and_tells_their_stamps(tmp_path: Path, loc
     words = ["plot", str(tmp_path), "--on", "emu", "x=hops", "-o", str(figure)]
     done = CliRunner().invoke(cli.app, words)
     assert done.exit_code == 0 and figure.exists(), done.output
+
+
+@pytest.mark.parametrize("table", ["emu", "sim"])
+def test_a_cell_that_a_substrate_skips_is_absent(tmp_path: Path, lock: Path, table: str) -> None:
+    text = TEXT.replace("[emu]\n", "[emu]\nskip = [{ hops = 2 }]\n")
+    if table == "sim":
+        text = TEXT + "[sim]\nskip = [{ hops = 2 }]\n"
+    both(tmp_path, slower(1.0), plan(text))
+    found = diverge.of_folder(tmp_path)
+    assert found is not None
+    absent = [r.labels["hops"] for r in _goodput(found) if r.verdict == diverge.ABSENT]
+    assert absent == [2, 2]
+    skipped = [r for r in _goodput(found) if r.labels["hops"] == 2]
+    assert len(skipped) == 2
+    assert {(r.reference.n, r.other.n) for r in skipped} == {(8, 0) if table == "emu" else (0, 5)}
+    for command in ("diverge", "report"):
+        done = CliRunner().invoke(cli.app, [command, str(tmp_path)])
+        assert done.exit_code == 0, done.output
+    assert "<span class='verdict none'>absent</span>" in (tmp_path / "report.html").read_text()
 
 
 def test_divergence_needs_two_substrates(tmp_path: Path) -> None:

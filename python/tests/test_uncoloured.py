@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import wifu
 from wifu import cli, compared, report, stats, unlike
 from wifu import plan as plans
+from wifu.digits import number
 
 BOOK = Path(__file__).parents[2] / "docs/src/lab.md"
 
@@ -31,7 +32,8 @@ def test_the_book_has_every_reason_word_for_word() -> None:
         ({"identical": True}, compared.IDENTICAL),
         ({"p_holm": float("nan")}, compared.UNTESTED),
         ({"p_holm": 0.05}, compared.UNSURE),
-        ({"low": 0.9}, compared.UNSURE),
+        ({"low": 0.9}, compared.WITHIN),
+        ({"low": 0.9, "p_holm": 0.05}, compared.UNSURE),
         ({"uneven": True, "why": unlike.REASONS[0].words}, unlike.REASONS[0].words),
         ({}, ""),
     ],
@@ -95,3 +97,21 @@ def test_a_table_says_of_how_many_runs_it_is(tmp_path: Path) -> None:
 def test_what_is_starved_is_said_where_it_is_shown() -> None:
     done = CliRunner().invoke(cli.app, ["list", "metrics"])
     assert "starved (below 1 kb/s)" in done.output
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "shown"),
+    [
+        (-0.3, 12.0, "-0.3"),
+        (0.6, 12.0, "0.6"),
+        (0.04, 1.2, "0.04"),
+        (-1e-9, 12.0, "0.00"),
+        (0.0, 12.0, "0"),
+        (-14.32, 12.0, "-14"),
+        (1.0078, 0.003, "1.0078"),
+    ],
+)
+def test_a_small_number_beside_a_wide_interval_has_a_digit(
+    value: float, half: float, shown: str
+) -> None:
+    assert number(value, half) == shown

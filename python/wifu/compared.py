@@ -20,10 +20,11 @@ CUT, NONE, IDENTICAL = "cut off", "no value", "identical"
 """What is told in place of a number."""
 
 UNTESTED = "nothing is tested of fewer than three pairs of runs, or where nothing is random"
-UNSURE = f"p is {LEVEL:g} or more, or the interval holds that there is no difference"
+UNSURE = f"p is {LEVEL:g} or more"
+WITHIN = "the interval holds that there is no difference"
 """Why a number has no colour that has none for itself."""
 
-REASONS = (CUT, NONE, IDENTICAL, UNTESTED, UNSURE, *(r.words for r in unlike.REASONS))
+REASONS = (CUT, NONE, IDENTICAL, UNTESTED, UNSURE, WITHIN, *(r.words for r in unlike.REASONS))
 """All reasons for which a comparison has no colour, as it says them."""
 
 
@@ -83,8 +84,8 @@ def told(row: Mapping[Any, Any], name: str) -> Told:
         return Told(value, low, high, difference, why=row["why"], unlike=True)
     if not math.isfinite(row["p_holm"]):
         return Told(value, low, high, difference, why=UNTESTED)
-    clear = bool(row["p_holm"] < LEVEL and leaves)
-    return Told(value, low, high, difference, clear, why="" if clear else UNSURE)
+    why = UNSURE if row["p_holm"] >= LEVEL else "" if leaves else WITHIN
+    return Told(value, low, high, difference, clear=not why, why=why)
 
 
 def rows(frame: pd.DataFrame, name: str) -> list[dict[str, Any]]:

@@ -11,7 +11,10 @@ def number(value: float, like: float | None = None) -> str:
         return "?"
     if like is not None and math.isfinite(like) and like > 0:
         digits = max(0, min(6, 1 - math.floor(math.log10(like))))
-        return f"{value:.{digits}f}"
+        if 0 < abs(value) < 10.0**-digits:  # no digit would be left, or one that is another number
+            digits = min(digits + 2, -math.floor(math.log10(abs(value))))
+        text = f"{value:.{digits}f}"
+        return text.removeprefix("-") if float(text) == 0 else text
     if value == 0:
         return "0"
     if 0.99 < abs(value) < 1:

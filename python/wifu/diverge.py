@@ -25,6 +25,7 @@ from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.errors import LabError
 from wifu.metrics import metric_of, parts
+from wifu.plan import Plan
 from wifu.stamps import warned
 from wifu.store import Store, finite, write_parquet, write_whole
 from wifu.variants import SUBSTRATES
@@ -256,7 +257,7 @@ def compare(found: Sequence[Results], tolerance: float | None = None) -> Diverge
         _row(metric, cell, first, other, limit)
         for other in found[1:]
         for metric in first.plan.metrics
-        for cell in first.plan.cells
+        for cell in _cells(first.plan, other.plan)
     ]
     notes = [e for other in found[1:] for e in alike.elsewhere(first.plan, other.plan)]
     keys = [e for other in found[1:] for e in alike.scenarios(first.plan, other.plan)]
@@ -264,6 +265,14 @@ def compare(found: Sequence[Results], tolerance: float | None = None) -> Diverge
         first.plan.name, first.plan.substrate, limit, _corrected(rows), tuple(notes), tuple(keys),
         tuple(_cautions(found)),
     )  # fmt: skip
+
+
+def _cells(*of: Plan) -> list[Cell]:
+    """The cells of plans, each once, the first plan's first: substrates may skip some."""
+    found: dict[str, Cell] = {}
+    for cell in (c for plan in of for c in plan.cells):
+        found.setdefault(json.dumps(dict(cell.labels)), cell)
+    return list(found.values())
 
 
 SRTT = (
@@ -306,6 +315,9 @@ def _corrected(rows: Sequence[Row]) -> tuple[Row, ...]:
 
 
 def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: float) -> Row:
+    sides = [(r, c) for r in (first, other) for c in r.plan.cells if c.labels == cell.labels]
+    if len(sides) < 2:
+        return _skipped(metric, cell, first, other)
     scale = metric_of(metric).scale
     x, y = (_sample(r, metric, cell) / scale for r in (first, other))
     # The same run had the same placement and fading on both, if the seed is the same.
@@ -318,9 +330,7 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
     ks, p = stats.distance(y, x)
     exact = first.plan.deterministic and len(x) == 1
     enough = (len(x) >= LEAST or exact) and len(y) >= LEAST
-    there = next(c for c in other.plan.cells if dict(c.labels) == dict(cell.labels))
-    sides = ((first, cell), (other, there))
-    least = (cutoff.least(first, cell, metric), cutoff.least(other, there, metric))
+    least = (cutoff.least(*sides[0], metric), cutoff.least(*sides[1], metric))
     one, two = (
         _scaled(r.interval(metric, c), scale) if bound else stats.mean_interval(sample)
         for (r, c), bound, sample in zip(sides, least, (x, y), strict=True)
@@ -352,6 +362,17 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
     )  # fmt: skip
 
 
+def _skipped(metric: str, cell: Cell, first: Results, other: Results) -> Row:
+    """A cell that one of the two skips: what the other has, and nothing to compare it with."""
+    scale = metric_of(metric).scale
+    one, two = (stats.mean_interval(_sample(r, metric, cell) / scale) for r in (first, other))
+    none = stats.mean_interval(())
+    return Row(
+        metric, cell.name, dict(cell.labels), other.plan.substrate, one, two, none, none,
+        False, math.nan, math.nan, ABSENT,
+    )  # fmt: skip
+
+
 def _scaled(of: stats.Interval, scale: float) -> stats.Interval:
     return replace(of, estimate=of.estimate / scale)
 
@@ -364,7 +385,7 @@ def _missing(sample: pd.Series[float], exact: bool) -> int:
 Side = tuple[Results, Cell]
 
 
-def _apart(metric: str, sides: tuple[Side, Side]) -> bool:
+def _apart(metric: str, sides: Sequence[Side]) -> bool:
     """Whether what a metric counts is of other loads on two substrates."""
     (_, cell), (_, there) = sides
     if alike.other_load(cell, there):

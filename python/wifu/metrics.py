@@ -416,13 +416,17 @@ ALONE = {
     "loss": "packets lost",
     "finished": "runs that finished it",
     **{
-        name: metric.label.replace(" of a flow", "").replace("a flow's ", "")
+        name: re.sub(" of a flow(?!')|a flow's ", "", metric.label)
         for name, metric in RUN_METRICS.items()
         if name.startswith(("rtt_", "one_way_"))
         or name in ("srtt", "min_rtt", "retransmissions", "timeouts", "fast_retransmits")
     },
 }
 """Metrics that a flow has by itself, and what they are called then."""
+
+
+OTHERWISE = dict.fromkeys(("throughput", "bandwidth", "rate"), "goodput")
+"""What users call metrics that have another name here."""
 
 
 def parts(name: str) -> tuple[str, int | None]:
@@ -440,7 +444,9 @@ def wrong(name: str) -> str | None:
     """Why nothing is called so, with the nearest name; none if it is a metric."""
     base, at, flow = name.partition("@")
     if base not in RUN_METRICS:
-        return f"no metric is called {name}; {nearest(base, RUN_METRICS)}"
+        ours = OTHERWISE.get(base)
+        hint = f"did you mean `{ours}`?" if ours else nearest(base, RUN_METRICS)
+        return f"no metric is called {name}; {hint} (`wifu-lab list metrics` has all)"
     if not at:
         return None
     if base not in ALONE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from wifu import _native, values
 from wifu.cells import set_path
@@ -34,6 +35,7 @@ def apply_override(source: dict[str, Value], override: str, multirun: bool = Fal
     vary = source.setdefault("vary", {})
     if key.removeprefix("vary.") in vary:
         name = key.removeprefix("vary.")
+        _whole(vary[name], text, key)
         vary[name] = _chosen(vary[name], text, key)
         without(source, name, [str(v) for v in vary[name]])
     elif head in KEYS:
@@ -45,8 +47,9 @@ def apply_override(source: dict[str, Value], override: str, multirun: bool = Fal
         else:
             set_path(source.setdefault("scenario", {}), key, options[0])
     else:
-        known = [*KEYS, *vary, *SCENARIO_HEADS]
-        meant = f"did you mean `radio.{key}`?" if _of_radio(key) else nearest(key, known)
+        # Axes first: `hosp` is rather the plan's `hops` than some key of a scenario.
+        meant = _native.meant(key, sorted(vary)) or nearest(key, [*KEYS, *vary, *SCENARIO_HEADS])
+        meant = f"did you mean `radio.{key}`?" if _of_radio(key) else meant
         raise PlanError(f"{key} is neither an axis nor a key of plan or scenario; {meant}")
 
 
@@ -59,6 +62,25 @@ def _of_radio(key: str) -> bool:
         # No list is right; of an unknown key that is not what is said.
         return str(e).startswith(f"radio.{key}: ") and "no key is called" not in str(e)
     return True
+
+
+def _whole(axis: Value, text: str, key: str) -> None:
+    """An error if a comma inside a level, as in `tcp-sack,hystart=off`, would end it there."""
+    options = [str(o) for o in values.sequence(text)]
+    known = axis if isinstance(axis, list | dict) else []
+    if text.lstrip().startswith("[") or "=" in options[0] or any("=" in str(k) for k in known):
+        return
+    levels: list[str] = []
+    for option in options:
+        if re.match(r"[a-z][a-z0-9_.-]*=", option):
+            levels[-1] += f",{option}"
+        else:
+            levels.append(option)
+    if len(levels) < len(options):
+        raise PlanError(
+            f"a comma begins another level; if it belongs to one, write "
+            f"'{key}={json.dumps(levels, separators=(',', ':'))}', quotes and all"
+        )
 
 
 def _chosen(axis: Value, text: str, key: str) -> Value:

@@ -479,6 +479,7 @@ class _Reader(Tables):
         axes = tuple(instead(declared, special.get("vary", {}), substrate))
         zipped = self._zip(axes)
         skip = self._skip(axes, substrate)
+        self._elsewhere(declared, substrate)
         deterministic = self._get("deterministic", bool, False)
         until = self._until()
         runs = 1 if deterministic else self._get("runs", int, 10)
@@ -539,6 +540,17 @@ class _Reader(Tables):
             tolerance=self._share("tolerance", 0.1),
             settings=settings,
         )
+
+    def _elsewhere(self, axes: Sequence[Axis], here: str) -> None:
+        """Check what the other substrates' tables say: a campaign finds it in its own plan when it
+        goes on there, where it can be mended no more. Results that are there already are read.
+        """
+        for name in (n for n in SUBSTRATES if n != here and self.known is not None):
+            special = self._get(name, dict, {})
+            settings_of(self.source, name)
+            changed(self._get("scenario", dict, {}), special.get("scenario", {}), name)
+            list(instead(axes, special.get("vary", {}), name))
+            self._skip(axes, name)
 
     def _of_protocols(self, names: Sequence[str]) -> str | None:
         """The axis that says which protocol a flow has: `protocol`, or the only one that does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -109,7 +110,16 @@ def instead(axes: Sequence[Axis], changes: Mapping[str, Value], substrate: str) 
             continue
         key = f"{where}.{axis.name}"
         if not isinstance(own, dict):
-            raise PlanError('write label = "value" for the levels that differ', key)
+            listed = own if isinstance(own, list) else [own]
+            others = [v.label for v in axis.levels if v.label not in listed] or [
+                axis.levels[0].label
+            ]
+            raise PlanError(
+                'write label = "value" for the levels that differ; what is not to run on '
+                f"{substrate} is left out by skip = [{{ {axis.name} = {json.dumps(others[0])} }}] "
+                f"of [{substrate}]",
+                key,
+            )
         try:
             new = {str(level.label): level for level in levels_of(axis.name, own)}
         except LabError as e:

@@ -412,7 +412,12 @@ impl Library {
                 Some(role) => set_role(c, role, &at, value)?,
                 None => {
                     let known = KEYS.into_iter().chain(Role::ALL.map(Role::key));
-                    let what = format!("unknown key{}", names::hint(key, known));
+                    let what = match names::hint(key, known) {
+                        near if near.is_empty() => {
+                            format!("unknown key; a parameter is `set = {{ {key} = .. }}`")
+                        }
+                        near => format!("unknown key{near}"),
+                    };
                     return Err(ConfigError::one(at, what));
                 }
             },

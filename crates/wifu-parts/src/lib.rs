@@ -179,6 +179,10 @@ mod tests {
                 "mine.gates.foo: unknown key; write",
             ),
             (
+                "iw = 4",
+                "mine.iw: unknown key; a parameter is `set = { iw = .. }`",
+            ),
+            (
                 "gates.remove = [\"nagle\"]",
                 "mine.gates.remove: unknown key; write { add",
             ),

@@ -537,7 +537,7 @@ impl Ground {
         }
         if chain.is_some() && self.snr.is_none() {
             notes.push(format!(
-                "links follow path loss through the chain's mean SNR, {snr:.2} dB at {at} m"
+                "links follow path loss from {snr:.2} dB at {at} m, the mean of the set's hops"
             ));
         }
         table.remove("chain");

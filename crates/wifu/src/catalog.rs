@@ -336,7 +336,17 @@ pub fn describe(args: &DescribeArgs, registry: &Registry) -> anyhow::Result<Exit
             .collect();
         let all = library.protocols().iter().map(String::as_str);
         let all = all.chain(others.iter().copied());
-        let hint = names::ending(stem, all.chain(library.profiles()));
+        let all: Vec<&str> = all.chain(library.profiles()).collect();
+        let begun: Vec<&str> = all
+            .iter()
+            .copied()
+            .filter(|n| n.starts_with(stem))
+            .collect();
+        let hint = match begun.as_slice() {
+            // Several forms of one protocol have no name together.
+            [_, _, ..] if stem.len() > 2 => format!("; so begin {}.", begun.join(", ")),
+            _ => names::ending(stem, all),
+        };
         bail!("nothing is called \"{stem}\"{hint} `wifu list` shows all names.");
     };
     if args.json {

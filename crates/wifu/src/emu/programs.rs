@@ -122,9 +122,15 @@ impl Meter {
     /// `kernel:reno`), which iperf3 measures, or a protocol of WiFu's, which `wifu perf` does.
     ///
     /// # Errors
-    /// A `-C` without a name, a `-t` that is no time (iperf3 takes that for one without end), or an
-    /// amount with a unit that there is not (iperf3 leaves it out).
+    /// A `-C` without a name, a `-t` that is no time (iperf3 takes that for one without end), an
+    /// amount with a unit that there is not (iperf3 leaves it out), or an `&` at the end.
     pub fn new(words: &[&str]) -> anyhow::Result<Meter> {
+        ensure!(
+            !words.last().is_some_and(|w| w.ends_with('&')),
+            "iperf waits for its end, `&` is for programs on hosts: for two flows at once, n3 wifu \
+             perf -s &, then n1 wifu perf -c n3 -t 10 -C PROTOCOL &, likewise for the others (the \
+             emulation with --serve PROTOCOL); of the kernel's TCP by iperf3"
+        );
         if let Some(text) = given(words, "-t", "--time") {
             let seconds = parse_seconds(text).map_err(|why| anyhow!("-t {text}: {why}"))?;
             ensure!(seconds > 0.0, "-t needs a time to transmit");
@@ -355,6 +361,15 @@ mod tests {
         assert_eq!(ours.wifu.as_deref(), Some("tcp-newreno,iw=4"));
         assert_eq!(ours.words.join(" "), "-C tcp-newreno,iw=4 -t 5");
         assert!(Meter::new(&["-C"]).is_err());
+    }
+
+    #[test]
+    fn who_wants_iperf_behind_is_told_the_way() {
+        for line in ["-t 10 -C tcp-sack &", "-C tcp-sack&", "&"] {
+            let words: Vec<&str> = line.split(' ').collect();
+            let error = Meter::new(&words).err().expect(line).to_string();
+            assert!(error.contains("wifu perf -s &"), "{line}: {error}");
+        }
     }
 
     #[test]

@@ -74,9 +74,10 @@ Examples:
   How does NewReno do over six wireless hops, and why?
     wifu sim --topo linear,7 --set TB-B --protocol tcp-newreno -n 2M
 
-  Two flows across each other in a grid, ten minutes, at 6 Mb/s with RTS:
-    wifu sim --topo grid,5,5 --flow n11:n15:tcp-sack --flow n3:n23:tcp-cubic --stop 10min \\
-      radio.rate=6M radio.rts_threshold=0
+  Two flows across each other in a grid where only neighbours hear each other well, so that they
+  meet in n13 (tables of hops show it); ten minutes, at 6 Mb/s with RTS:
+    wifu sim --topo grid,5,5,spacing=75 --flow n11:n15:tcp-sack --flow n3:n23:tcp-cubic \\
+      --stop 10min radio.rate=6M radio.rts_threshold=0
 
   What a chain can carry at all, node by node:
     wifu sim --topo linear,8 --flow n1:n8:udp,size=1500 --stop 30s --nodes --links
