@@ -52,13 +52,17 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
     that of node i refused as it was full (a radio's ring, a wire's queue), or its discipline
     dropped (`early_drops` are those, where there were any). Outcomes of a simulator before 1.1 do
     not tell it: there `queue_drops` is what node i's radio refused, of all flows, what wires'
-    queues and disciplines dropped is in `packet_loss`; nan where it is not counted.
+    queues and disciplines dropped is in `packet_loss`; nan where it is not counted. `lane_drops` are
+    those that node i's lanes did not take before, as they were full: not in `packet_loss` either;
+    nan where the simulator, before 1.2, did not tell it though the node has lanes.
 
     `passive_loss` at hop i: of the packets that node i+1 handed on, the share of which node i heard
     no attempt; nan at the last hop, and where the simulator did not count it.
     """
     rows = []
-    drops = {node["name"]: node.get("queue_drops") for node in outcome.get("nodes") or []}
+    nodes = outcome.get("nodes") or []
+    drops = {node["name"]: node.get("queue_drops") for node in nodes}
+    untold = set() if _tells_lanes(outcome) else {n["name"] for n in nodes if n.get("lanes")}
     for reverse in (False, True):
         for way in _ways(outcome, reverse):
             try:
@@ -71,8 +75,16 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
                 told = {"packet_loss": lost, "passive_loss": passive}
                 refused = hop.get("queue_drops", drops.get(hop["from"]))
                 told["queue_drops"] = float("nan") if refused is None else float(refused)
+                silent = float("nan") if hop["from"] in untold else 0.0
+                told["lane_drops"] = float(hop.get("lane_drops", silent))
                 rows.append({**hop, **told, **_per_packet(hop)})
     return sorted(rows, key=lambda hop: (hop["flow"], hop["reverse"], hop["hop"]))
+
+
+def _tells_lanes(outcome: Outcome) -> bool:
+    """Whether the hops of an outcome tell what lanes dropped."""
+    first, _, second = str(outcome.get("schema", "1.0")).partition(".")
+    return (int(first), int(second or 0)) >= (1, 2)
 
 
 def _per_packet(hop: Mapping[str, Any]) -> dict[str, float]:

@@ -9,7 +9,7 @@ use wifu_node::{HostCounters, LaneCounters};
 use wifu_wire::Delays;
 
 /// The version of this description; the first number changes when a name's meaning does.
-pub const SCHEMA: &str = "1.1";
+pub const SCHEMA: &str = "1.2";
 
 /// (seconds, value) in order of time.
 pub type Series = Vec<(f64, f64)>;
@@ -232,7 +232,7 @@ pub struct PacketOutcome {
     pub sent: u64,
     /// Arrived at the other end.
     pub delivered: u64,
-    /// Refused by a full queue.
+    /// Refused by a full queue, or by a full lane ([`HopOutcome::lane_drops`]).
     pub queue: u64,
     /// Given up by the MAC, and no copy arrived.
     pub link: u64,
@@ -498,6 +498,10 @@ pub struct HopOutcome {
     /// from a full queue included.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub early_drops: u64,
+    /// Packets that the transmitting node's lanes dropped in front of that queue: the flow's lane
+    /// was full, no further one could be opened, or it was closed with what it held.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lane_drops: u64,
     /// Waiting behind other packets of the node.
     pub queue_s: f64,
     /// Waiting for the medium: inter-frame spaces, back-off, others' frames.

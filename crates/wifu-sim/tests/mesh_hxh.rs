@@ -3,7 +3,7 @@
 
 use wifu_node::{LaneCounters, Registry};
 use wifu_sim::mesh::Simulation;
-use wifu_sim::outcome::Outcome;
+use wifu_sim::outcome::{HopOutcome, Outcome};
 use wifu_sim::scenario::Scenario;
 
 fn registry() -> Registry {
@@ -487,5 +487,34 @@ fn a_relay_that_lost_its_lane_begins_afresh_and_what_it_held_is_repaired() {
             "hxh-ns2" => assert!(outcome.flows[0].retransmissions >= relay.idled),
             _ => assert!(last(&outcome, "n1.hop-queue.pack") > 100.0),
         }
+    }
+}
+
+/// Two files that meet in a mesh where lanes have few places.
+#[test]
+fn what_full_lanes_drop_is_told_at_the_hops_in_front_of_which_it_was() {
+    let flow = |from: &str, to: &str| {
+        format!(
+            "[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\napp = \"file\"\nbytes = \"60k\"\n\
+             protocol = \"hxh-nolh,lane.packets=4\"\n"
+        )
+    };
+    let flows = flow("mesh8", "mesh3") + &flow("mesh3", "mesh8");
+    let outcome = run_on("[topology]\nset = \"HX-9\"", &flows, "");
+    let full: u64 = lanes(&outcome).iter().map(|l| l.full).sum();
+    let told = |of: fn(&HopOutcome) -> u64| outcome.hops.iter().map(of).sum::<u64>();
+    assert!(full > 50, "{full}");
+    assert_eq!((told(|h| h.lane_drops), told(|h| h.queue_drops)), (full, 0));
+    let lost = outcome.flows.iter().map(|f| f.packets.queue).sum::<u64>();
+    assert_eq!(lost, full);
+    for node in &outcome.nodes {
+        let own = outcome.hops.iter().filter(|h| h.from == node.name);
+        let full = node.lanes.map_or(0, |l| l.full);
+        assert_eq!(
+            own.map(|h| h.lane_drops).sum::<u64>(),
+            full,
+            "{}",
+            node.name
+        );
     }
 }

@@ -52,7 +52,7 @@ fn sound(outcome: &Outcome) {
                 .iter()
                 .filter(|h| (h.flow, h.reverse) == (flow.id, reverse));
             of.filter(|h| h.hop == hop)
-                .map(|h| h.packets + h.lost + h.queue_drops)
+                .map(|h| h.packets + h.lost + h.queue_drops + h.lane_drops)
                 .sum::<u64>()
         };
         for reverse in [false, true] {

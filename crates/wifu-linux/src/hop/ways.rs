@@ -470,7 +470,7 @@ impl Ways for Here<'_> {
     fn lose(&mut self, packet: Ticket, why: Lost) {
         let counters = &mut *self.counters;
         let count = match why {
-            Lost::Queue | Lost::Link | Lost::Wire => &mut counters.queue,
+            Lost::Queue | Lost::Link | Lost::Wire | Lost::Lane => &mut counters.queue,
             Lost::Route => &mut counters.route,
             Lost::Hop => &mut counters.hop,
             Lost::Host => &mut counters.host,

@@ -422,9 +422,26 @@ impl Forwarding {
     /// A packet is lost; its entry is free. Gives its flow, if it has one.
     pub(crate) fn lose(&mut self, clock: &mut Clock, id: u32, why: Lost) -> Option<u32> {
         let flow = self.pool[id].flow;
+        let why = match why {
+            Lost::Lane => self.kept_out_of_lane(id),
+            why => why,
+        };
         clock.mix(0x100 | why as u64);
         self.pool.release(id);
         (flow != NO_FLOW).then_some(flow)
+    }
+
+    /// A lane has no place for a packet, which is lost like what a queue refuses.
+    #[cold]
+    fn kept_out_of_lane(&mut self, id: u32) -> Lost {
+        let packet = &self.pool[id];
+        let next = match self.routes.via(packet.at, packet.dst) {
+            Via::Radio(next) => next,
+            Via::Wire(wire) => self.wires[wire as usize].to,
+            Via::Nowhere => packet.at,
+        };
+        self.hops.kept_out_of_lane(packet, packet.at, next);
+        Lost::Queue
     }
 
     /// Send a packet to all who hear its holder; it is gone if the queue is full.

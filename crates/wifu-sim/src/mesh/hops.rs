@@ -17,6 +17,8 @@ pub(crate) struct HopSums {
     /// Refused by a full queue, and dropped by its discipline.
     pub(crate) full: u64,
     pub(crate) early: u64,
+    /// Dropped by lanes.
+    pub(crate) lane: u64,
     pub(crate) times: Times,
     pub(crate) propagation: Span,
 }
@@ -30,6 +32,7 @@ impl HopSums {
         lost: 0,
         full: 0,
         early: 0,
+        lane: 0,
         times: Times {
             queue: Span::ZERO,
             contention: Span::ZERO,
@@ -102,6 +105,14 @@ impl Hops {
         if let Some(sums) = self.of(packet, from, to) {
             sums.full += u64::from(!early);
             sums.early += u64::from(early);
+        }
+    }
+
+    /// A lane in front of a link had no place for a packet.
+    #[cold]
+    pub(crate) fn kept_out_of_lane(&mut self, packet: &Packet, from: u16, to: u16) {
+        if let Some(sums) = self.of(packet, from, to) {
+            sums.lane += 1;
         }
     }
 

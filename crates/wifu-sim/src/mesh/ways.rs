@@ -354,7 +354,8 @@ impl Ways for Here<'_> {
         let entry = &self.net.pool[packet.0];
         match entry.kept || entry.stage == Stage::Heard {
             true => self.net.pool.release(packet.0),
-            false => self.lose(packet, Lost::Queue),
+            // Lanes alone have what is on its way.
+            false => self.lose(packet, Lost::Lane),
         }
     }
 

@@ -216,7 +216,10 @@ fn why(outcome: &Outcome, f: &FlowOutcome, (causes, all): (&Causes, &Losses)) ->
         _ => ["data", "acknowledgements"],
     };
     for (reverse, what) in [false, true].into_iter().zip(names) {
-        let own = |h: &&HopOutcome| h.flow == f.id && h.reverse == reverse && h.packets > 0;
+        let own = |h: &&HopOutcome| {
+            let any = h.packets + h.lost + h.queue_drops + h.lane_drops > 0;
+            h.flow == f.id && h.reverse == reverse && any
+        };
         let hops: Vec<&HopOutcome> = outcome.hops.iter().filter(own).collect();
         if !hops.is_empty() {
             let table = hop_table(outcome, &hops, causes);
@@ -342,6 +345,8 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
     let mut table = Table::new(&[
         "<hop",
         ">packets",
+        ">lane full",
+        ">queue full",
         ">queue",
         ">contention",
         ">air",
@@ -352,7 +357,11 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
         "<why (all frames of the link)",
     ]);
     for h in hops {
-        let each = |sum: f64| millis(sum / h.packets as f64);
+        let each = |sum: f64| match h.packets {
+            0 => String::new(),
+            n => millis(sum / n as f64),
+        };
+        let count = |n: u64| if n == 0 { String::new() } else { n.to_string() };
         let link = outcome
             .links
             .iter()
@@ -363,6 +372,8 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
         table.row([
             format!("{} > {}", h.from, h.to),
             h.packets.to_string(),
+            count(h.lane_drops),
+            count(h.queue_drops),
             each(h.queue_s),
             if link.is_some() {
                 each(h.contention_s)
@@ -825,6 +836,30 @@ mod tests {
         outcome.hops[0].early_drops = 3;
         let both = "7 by full queues, 3 by the discipline of queues; of 1000";
         assert!(words(&outcome).contains(both), "{}", words(&outcome));
+    }
+
+    #[test]
+    fn what_full_lanes_and_queues_dropped_stands_at_its_hop() {
+        let mut outcome = outcome();
+        let said = |outcome: &Outcome| {
+            let text = report("", outcome, &Causes::default(), &Wants::default());
+            let lines = text
+                .lines()
+                .filter(|l| l.starts_with("hop") || l.contains("lanes"));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        assert!(!said(&outcome).contains("full"), "{}", said(&outcome));
+        (
+            outcome.flows[0].packets.sent,
+            outcome.flows[0].packets.queue,
+        ) = (1000, 10);
+        (outcome.hops[0].lane_drops, outcome.hops[0].queue_drops) = (8, 2);
+        let text = said(&outcome);
+        assert!(text.contains("lane full  queue full"), "{text}");
+        assert!(
+            text.contains("2 by full queues, 8 by full lanes; of 1000"),
+            "{text}"
+        );
     }
 
     #[test]
