@@ -11,7 +11,7 @@ from wifu.errors import MissingError
 
 Outcome = Mapping[str, Any]
 
-TIMES = ("queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
+TIMES = ("node_s", "queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
 """Where packets' time goes at a hop: sums over them."""
 
 
@@ -43,18 +43,19 @@ def mean_passive(outcome: Outcome) -> float:
 def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
     """The hops of an outcome, each with what was lost there.
 
-    `queue_s`, `contention_s`, `retry_s`, `air_s` and `propagation_s` are sums over the packets that
-    crossed the hop; `queue_per_packet_s` and the like are means of one of them, nan where none
-    crossed it.
+    `node_s` (in lanes, handlers and the host of node i before its link had them; not told before
+    1.2), `queue_s`, `contention_s`, `retry_s`, `air_s` and `propagation_s` are sums over the
+    packets that crossed the hop; `queue_per_packet_s` and the like are means of one of them, nan
+    where none crossed it.
 
     `packet_loss` at hop i: the share of the packets that node i sent that node i+1 never got, after
     all attempts. What its queue kept was not sent: `queue_drops` is how many packets of this flow
     that of node i refused as it was full (a radio's ring, a wire's queue), or its discipline
     dropped (`early_drops` are those, where there were any). Outcomes of a simulator before 1.1 do
     not tell it: there `queue_drops` is what node i's radio refused, of all flows, what wires'
-    queues and disciplines dropped is in `packet_loss`; nan where it is not counted. `lane_drops` are
-    those that node i's lanes did not take before, as they were full: not in `packet_loss` either;
-    nan where the simulator, before 1.2, did not tell it though the node has lanes.
+    queues and disciplines dropped is in `packet_loss`; nan where it is not counted. `lane_drops`
+    are those that node i's lanes did not take before, as they were full: not in `packet_loss`
+    either; nan where the simulator, before 1.2, did not tell it though the node has lanes.
 
     `passive_loss` at hop i: of the packets that node i+1 handed on, the share of which node i heard
     no attempt; nan at the last hop, and where the simulator did not count it.

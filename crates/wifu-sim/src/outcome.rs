@@ -502,6 +502,11 @@ pub struct HopOutcome {
     /// was full, no further one could be opened, or it was closed with what it held.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lane_drops: u64,
+    /// At the transmitting node before they were handed to the link: in its lanes, in handlers that
+    /// held them, while its host worked them off, in `host.fwd_cost`. Of what a lane or a handler
+    /// sends again, since it first came. What the last node takes is on no hop.
+    #[serde(default)]
+    pub node_s: f64,
     /// Waiting behind other packets of the node.
     pub queue_s: f64,
     /// Waiting for the medium: inter-frame spaces, back-off, others' frames.

@@ -518,3 +518,18 @@ fn what_full_lanes_drop_is_told_at_the_hops_in_front_of_which_it_was() {
         );
     }
 }
+
+/// Where packets wait for credits is in the lanes: their time there is told, at the source's, too.
+#[test]
+fn what_packets_wait_in_lanes_is_told_at_their_hops() {
+    let outcome = run("hxh-nolh", 4, "300k", PATIENT);
+    let data = || outcome.hops.iter().filter(|h| !h.reverse);
+    let ms: Vec<f64> = data().map(|h| h.node_s * 1e3 / h.packets as f64).collect();
+    println!("{ms:?}");
+    assert!(ms.iter().all(|ms| *ms > 1.0), "{ms:?}");
+    let queues: f64 = data().map(|h| h.queue_s * 1e3 / h.packets as f64).sum();
+    assert!(ms.iter().sum::<f64>() > queues, "{ms:?} against {queues}");
+    // Acknowledgements enter no lane.
+    let back = outcome.hops.iter().filter(|h| h.reverse);
+    assert_eq!(back.map(|h| h.node_s).sum::<f64>(), 0.0);
+}

@@ -19,6 +19,8 @@ pub(crate) struct HopSums {
     pub(crate) early: u64,
     /// Dropped by lanes.
     pub(crate) lane: u64,
+    /// At the transmitting node, before its link had them.
+    pub(crate) stayed: Span,
     pub(crate) times: Times,
     pub(crate) propagation: Span,
 }
@@ -33,6 +35,7 @@ impl HopSums {
         full: 0,
         early: 0,
         lane: 0,
+        stayed: Span::ZERO,
         times: Times {
             queue: Span::ZERO,
             contention: Span::ZERO,
@@ -122,7 +125,7 @@ impl Hops {
         &mut self,
         packet: &Packet,
         (from, to): (u16, u16),
-        (times, tried): (&Times, bool),
+        (stayed, times, tried): (Span, &Times, bool),
     ) {
         let Some(sums) = self.of(packet, from, to) else {
             return;
@@ -133,6 +136,7 @@ impl Hops {
             return;
         }
         sums.packets += 1;
+        sums.stayed = sums.stayed + stayed;
         let sum = &mut sums.times;
         sum.queue = sum.queue + times.queue;
         sum.contention = sum.contention + times.contention;
@@ -140,14 +144,14 @@ impl Hops {
         sum.air = sum.air + times.air;
     }
 
-    /// A packet entered a wire of this delay.
+    /// A packet that had stayed so long at its node entered a wire of this delay.
     #[inline]
     pub(crate) fn by_wire(
         &mut self,
         packet: &Packet,
         (from, to): (u16, u16),
         entered: Entered,
-        delay: Span,
+        (stayed, delay): (Span, Span),
     ) {
         if entered == Entered::Waits {
             return;
@@ -158,6 +162,7 @@ impl Hops {
         match entered {
             Entered::Flies { waits, takes, .. } => {
                 sums.packets += 1;
+                sums.stayed = sums.stayed + stayed;
                 sums.times.queue = sums.times.queue + waits;
                 sums.times.air = sums.times.air + takes;
                 sums.propagation = sums.propagation + delay;

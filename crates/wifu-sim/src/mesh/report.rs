@@ -405,6 +405,7 @@ fn hop_outcome(
         queue_drops: sums.full + sums.early,
         early_drops: sums.early,
         lane_drops: sums.lane,
+        node_s: sums.stayed.as_secs_f64(),
         queue_s: sums.times.queue.as_secs_f64(),
         contention_s: sums.times.contention.as_secs_f64(),
         air_s: sums.times.air.as_secs_f64(),

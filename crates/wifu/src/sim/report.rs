@@ -347,6 +347,7 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
         ">packets",
         ">lane full",
         ">queue full",
+        ">in node",
         ">queue",
         ">contention",
         ">air",
@@ -374,6 +375,11 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
             h.packets.to_string(),
             count(h.lane_drops),
             count(h.queue_drops),
+            if h.node_s > 0.0 {
+                each(h.node_s)
+            } else {
+                String::new()
+            },
             each(h.queue_s),
             if link.is_some() {
                 each(h.contention_s)
