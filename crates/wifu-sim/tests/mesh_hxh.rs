@@ -533,3 +533,34 @@ fn what_packets_wait_in_lanes_is_told_at_their_hops() {
     let back = outcome.hops.iter().filter(|h| h.reverse);
     assert_eq!(back.map(|h| h.node_s).sum::<f64>(), 0.0);
 }
+
+/// Packets are numbered; what is recorded is of octets, like that of TCP.
+#[test]
+fn what_is_in_flight_and_what_was_sent_are_octets() {
+    let names = ["flight", "send_q", "unsent", "sent"].map(|n| format!("\"flow.1.{n}\""));
+    let text = format!(
+        "[topology]\nwords = \"linear,3,snr=20\"\nset = \"TB-W9\"\n[record]\nseries = [{}]\n\
+         interval = \"1ms\"\n{}",
+        names.join(", "),
+        flow(1, 3, "hxh", "100k")
+    );
+    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
+    let mut simulation = Simulation::new(&scenario, &registry()).unwrap_or_else(|e| panic!("{e}"));
+    simulation.run();
+    let outcome = simulation.outcome();
+    assert!(outcome.flows[0].finished);
+    let values = |name: &str| -> Vec<f64> {
+        let series = &outcome.series[&format!("flow.1.{name}")];
+        series.iter().map(|p| p.1).filter(|v| !v.is_nan()).collect()
+    };
+    let most = |name: &str| values(name).into_iter().fold(0.0, f64::max);
+    let mss = 1444.0;
+    assert!(most("flight") >= 4.0 * mss && most("flight") <= 100e3, "{}", most("flight"));
+    assert!(most("send_q") > 80e3 && most("send_q") <= 100e3, "{}", most("send_q"));
+    assert!(most("unsent") > 20e3 && most("unsent") < most("send_q"));
+    let sent = values("sent");
+    // The last of 70 packets, with data, and the one that carries none.
+    let last = (100e3 / mss).floor() * mss;
+    assert!(sent.contains(&0.0) && sent.contains(&mss) && sent.contains(&last), "{sent:?}");
+    assert!(most("sent") >= last);
+}
