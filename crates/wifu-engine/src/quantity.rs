@@ -209,6 +209,12 @@ impl Blueprint {
         self.parts.iter().any(|p| p.desc.times_out())
     }
 
+    /// Whether its round-trip times are from when packets left first, with what these waited to be
+    /// repaired.
+    pub fn times_repairs(&self) -> bool {
+        self.parts.iter().any(|p| p.desc.times_repairs)
+    }
+
     /// Whether a part takes losses from what arrives: if not, there are no recoveries without a
     /// timeout to be counted.
     pub fn finds_losses(&self) -> bool {
@@ -251,7 +257,9 @@ impl Blueprint {
     pub fn watched(&self, name: &str) -> Result<Watched, String> {
         if let Some(q) = self.quantities().find(|q| q.name == name) {
             let sequence = SEQUENCE.iter().find(|s| s.0 == name);
-            return Ok(Watched(sequence.map_or(Of::Board(q), |s| Of::Sequence(s.1))));
+            return Ok(Watched(
+                sequence.map_or(Of::Board(q), |s| Of::Sequence(s.1)),
+            ));
         }
         if name == OFFERED {
             return Ok(Watched(Of::Offered));

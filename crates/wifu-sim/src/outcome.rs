@@ -144,6 +144,10 @@ pub struct FlowOutcome {
     /// None before the first, and of datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<Percentiles>,
+    /// These times and the two before are from when a packet left first to the word that it had
+    /// arrived: what it waited to be repaired is in them.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub rtt_with_repairs: bool,
     /// udp: how long datagrams that arrived were on their way, the sender's queue included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<Percentiles>,
@@ -265,6 +269,10 @@ impl PacketOutcome {
 
 fn is_zero(n: &u64) -> bool {
     *n == 0
+}
+
+fn is_not(told: &bool) -> bool {
+    !told
 }
 
 fn is_no_time(s: &f64) -> bool {

@@ -555,12 +555,23 @@ fn what_is_in_flight_and_what_was_sent_are_octets() {
     };
     let most = |name: &str| values(name).into_iter().fold(0.0, f64::max);
     let mss = 1444.0;
-    assert!(most("flight") >= 4.0 * mss && most("flight") <= 100e3, "{}", most("flight"));
-    assert!(most("send_q") > 80e3 && most("send_q") <= 100e3, "{}", most("send_q"));
+    assert!(
+        most("flight") >= 4.0 * mss && most("flight") <= 100e3,
+        "{}",
+        most("flight")
+    );
+    assert!(
+        most("send_q") > 80e3 && most("send_q") <= 100e3,
+        "{}",
+        most("send_q")
+    );
     assert!(most("unsent") > 20e3 && most("unsent") < most("send_q"));
     let sent = values("sent");
     // The last of 70 packets, with data, and the one that carries none.
     let last = (100e3 / mss).floor() * mss;
-    assert!(sent.contains(&0.0) && sent.contains(&mss) && sent.contains(&last), "{sent:?}");
+    assert!(
+        sent.contains(&0.0) && sent.contains(&mss) && sent.contains(&last),
+        "{sent:?}"
+    );
     assert!(most("sent") >= last);
 }

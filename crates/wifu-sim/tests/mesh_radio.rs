@@ -632,14 +632,19 @@ fn the_times_of_all_hops_are_what_packets_take() {
             hops.map(|h| of(h) * 1e3 / h.packets as f64).collect()
         };
         let stays = each(|h| h.node_s);
-        assert!((stays[0] - 15.0).abs() < 1e-6 && (stays[1] - 40.0).abs() < 1e-6, "{stays:?}");
-        let whole: f64 = each(|h| {
-            h.node_s + h.queue_s + h.contention_s + h.retry_s + h.air_s + h.propagation_s
-        })
-        .iter()
-        .sum();
+        assert!(
+            (stays[0] - 15.0).abs() < 1e-6 && (stays[1] - 40.0).abs() < 1e-6,
+            "{stays:?}"
+        );
+        let whole: f64 =
+            each(|h| h.node_s + h.queue_s + h.contention_s + h.retry_s + h.air_s + h.propagation_s)
+                .iter()
+                .sum();
         let took = outcome.flows[0].one_way.expect("datagrams").p50_s * 1e3;
-        assert!((whole / took - 1.0).abs() < 0.07, "{words}: {whole} of {took} ms");
+        assert!(
+            (whole / took - 1.0).abs() < 0.07,
+            "{words}: {whole} of {took} ms"
+        );
     }
 }
 

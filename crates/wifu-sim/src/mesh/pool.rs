@@ -6,8 +6,8 @@
 //! the way. Entries and buffers are reused: nothing is allocated once a run is in full swing.
 
 use super::address::node_of;
-use wifu_wire::{Span, Time};
 use wifu_wire::ipv4::{HEADER, TTL};
+use wifu_wire::{Span, Time};
 
 /// No flow: routing daemons, answers to segments of no connection.
 pub(crate) const NO_FLOW: u32 = u32::MAX;
@@ -340,7 +340,10 @@ mod tests {
         assert_eq!(pool.stayed(first), Span(30));
         let second = pool.pass(Time(100), first, 7);
         pool.leaves(Time(100), second);
-        assert_eq!((pool.stayed(first), pool.stayed(second)), (Span(30), Span(0)));
+        assert_eq!(
+            (pool.stayed(first), pool.stayed(second)),
+            (Span(30), Span(0))
+        );
         // What is kept goes again, and has been there since the first one came.
         let copy = pool.copy(second);
         pool.leaves(Time(150), copy);

@@ -376,6 +376,7 @@ fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
         None => FlowOutcome {
             sent_bytes: totals.octets[flow.counted_end()],
             rtt: Percentiles::of(&totals.round_trips),
+            rtt_with_repairs: ends(Blueprint::times_repairs),
             timeouts: timed.then_some(totals.timeouts),
             timeout_s: timed.then_some(totals.timeout_wait.as_secs_f64()),
             fast_retransmits: ends(Blueprint::finds_losses).then_some(totals.fast_retransmits),

@@ -8,6 +8,7 @@ use wifu_sim::causes::{Causes, Link};
 use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
 use wifu_sim::why::{Losses, percent};
 
+use super::flows::flows;
 use super::handlers;
 use super::lost::lost;
 use super::table::Table;
@@ -70,94 +71,6 @@ pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) ->
     text
 }
 
-fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
-    let rerouted = outcome.flows.iter().any(|f| rerouted(outcome, f));
-    let mut table = Table::new(&[
-        ">flow",
-        "<",
-        "<protocol",
-        if rerouted {
-            ">hops at the start"
-        } else {
-            ">hops"
-        },
-        ">delivered",
-        ">in",
-        ">goodput",
-        ">RTT min",
-        ">end",
-        ">cwnd",
-        ">retransmitted",
-        ">timeouts",
-        "<",
-    ]);
-    for f in &outcome.flows {
-        let until = if f.finished { f.last_byte_s } else { None };
-        let seconds = until.unwrap_or(outcome.sim_seconds) - f.start_s;
-        let tcp = f.protocol != "udp";
-        let count = |n: u64| if tcp { n.to_string() } else { String::new() };
-        // What no part of the protocol has is told apart from none.
-        let lacks = || String::from(if tcp { "-" } else { "" });
-        let again = match f.retransmissions {
-            n if n == 0 || f.data_segments == 0 => count(n),
-            n => format!(
-                "{n} ({})",
-                percent(n as f64 / f.data_segments.max(1) as f64)
-            ),
-        };
-        table.row([
-            f.id.to_string(),
-            format!("{} > {}", f.from, f.to),
-            match profiles.get(&f.protocol) {
-                Some(profile) if !f.protocol.contains(&format!("profile={profile}")) => {
-                    format!("{} ({profile})", f.protocol)
-                }
-                _ => f.protocol.clone(),
-            },
-            f.hops.to_string(),
-            octets(f.bytes),
-            format!("{:.3} s", seconds.max(0.0)),
-            rate(f.goodput_bps),
-            f.min_rtt_s.map_or(String::new(), millis),
-            f.srtt_s.map_or(String::new(), millis),
-            f.cwnd.map_or_else(lacks, octets),
-            again,
-            f.timeouts.map_or_else(lacks, count),
-            state(outcome, f),
-        ]);
-    }
-    table.text() + &together(outcome)
-}
-
-/// Whether packets of a flow took another way than the one that it had as it began.
-fn rerouted(outcome: &Outcome, f: &FlowOutcome) -> bool {
-    // What goes to all neighbours is on no route.
-    let own = |h: &&HopOutcome| h.flow == f.id && !h.reverse && h.from != h.to;
-    let hops: Vec<u32> = outcome.hops.iter().filter(own).map(|h| h.hop).collect();
-    let each: BTreeSet<u32> = hops.iter().copied().collect();
-    each.len() < hops.len() || hops.iter().any(|h| *h > f.hops)
-}
-
-/// What all flows got together, if there are several, and how evenly.
-fn together(outcome: &Outcome) -> String {
-    if outcome.flows.len() < 2 {
-        return String::new();
-    }
-    let (all, jain) = (rate(outcome.goodput_bps()), outcome.jain());
-    let datagrams = outcome.flows.iter().filter(|f| f.datagram.is_some());
-    let datagrams = datagrams.count();
-    let mixed = datagrams > 0 && datagrams < outcome.flows.len();
-    let apart = match (outcome.overlap(), mixed) {
-        (true, false) => "",
-        (false, false) => " (of flows that were not all on at the same time)",
-        (true, true) => " (of all, datagrams included)",
-        (false, true) => " (of all, datagrams included; they were not all on at the same time)",
-    };
-    format!(
-        "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n"
-    )
-}
-
 /// Why a flow failed, if it did: not to be done when the run ends is no failure.
 pub fn failure(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let heard = outcome.links.iter().any(|l| l.from == f.from);
@@ -183,7 +96,7 @@ fn unstarted(outcome: &Outcome, f: &FlowOutcome) -> bool {
 }
 
 /// How a flow ended, if not as it should.
-fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
+pub(super) fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
     match failure(outcome, f) {
         Some(why) => why,
         None if unstarted(outcome, f) => String::from("not started"),
@@ -587,7 +500,7 @@ pub fn rate(bps: f64) -> String {
     }
 }
 
-fn octets(n: u64) -> String {
+pub(super) fn octets(n: u64) -> String {
     match n as f64 {
         b if b >= 1e9 => format!("{} GB", digits(b / 1e9)),
         b if b >= 1e6 => format!("{} MB", digits(b / 1e6)),
@@ -596,7 +509,7 @@ fn octets(n: u64) -> String {
     }
 }
 
-fn millis(seconds: f64) -> String {
+pub(super) fn millis(seconds: f64) -> String {
     format!("{} ms", digits(seconds * 1e3))
 }
 
@@ -627,11 +540,16 @@ mod tests {
         let text = |start| {
             let flows = vec![after(0.0), after(start)];
             let outcome = Outcome { flows, ..outcome() };
-            super::flows(&outcome, &BTreeMap::new())
+            flows(&outcome, &BTreeMap::new())
         };
         let said = text(8.0);
         assert!(said.contains("all flows: 2.00 Mb/s from"), "{said}");
         assert!(said.contains("not all on at the same time"), "{said}");
+        let said = text(6.0);
+        assert!(
+            said.contains("of flows that were all on for 14 % of that time"),
+            "{said}"
+        );
         let said = text(0.0);
         assert!(said.contains("all flows: 4.00 Mb/s from"), "{said}");
         assert!(!said.contains("at the same time"), "{said}");
@@ -826,6 +744,26 @@ mod tests {
         let words = reasons(&outcome, &outcome.flows[0]).join("\n");
         let said = "30 by the MAC's last attempt; of 140, 60 of them copies that nodes sent (21 %)";
         assert!(words.contains(said), "{words}");
+    }
+
+    #[test]
+    fn what_nodes_sent_again_and_times_with_repairs_are_told_with_the_flow() {
+        let mut outcome = outcome();
+        let said = |outcome: &Outcome| flows(outcome, &BTreeMap::new());
+        let text = said(&outcome);
+        assert!(
+            !text.contains("by nodes") && !text.contains("left first"),
+            "{text}"
+        );
+        let flow = &mut outcome.flows[0];
+        (flow.packets.copies, flow.srtt_s, flow.rtt_with_repairs) = (201, Some(0.6), true);
+        let text = said(&outcome);
+        assert!(text.contains("retransmitted  again by nodes"), "{text}");
+        assert!(text.contains(" 201 "), "{text}");
+        assert!(
+            text.contains("RTT of tcp-reno: from when a packet left first"),
+            "{text}"
+        );
     }
 
     #[test]
