@@ -438,6 +438,7 @@ fn links(outcome: &Outcome, causes: &Causes, walk: bool) -> String {
         ">attempts",
         ">failed",
         ">given up",
+        ">queue full",
         ">overheard",
         "<why",
     ]);
@@ -460,6 +461,10 @@ fn links(outcome: &Outcome, causes: &Causes, walk: bool) -> String {
                 String::new()
             } else {
                 l.failed.to_string()
+            },
+            match of_link(outcome, causes, &l.from, &l.to).map_or(0, |l| l.refused) {
+                0 => String::new(),
+                n => n.to_string(),
             },
             if l.overheard == 0 {
                 String::new()
@@ -639,6 +644,8 @@ mod tests {
         let link = causes.links.entry((0, 1)).or_default();
         (link.attempts, link.failed, link.noise) = (1100, 110, 30);
         link.collisions.insert(2, 80);
+        // What the queue refused was no attempt.
+        link.refused = 4868;
         let wants = Wants {
             nodes: true,
             links: true,
@@ -654,7 +661,8 @@ mod tests {
             "congestion window 75 %, all sent, waiting for acknowledgements 25 %",
             "50.0 ms",
             "0.54 ms",
-            "80 collision with n3, 30 noise",
+            "80 collision with n3, 30 noise\n",
+            "  4868 ",
             "at, end (m)",
             "SNR, end (dB)",
             "1.0, 2.0",
