@@ -64,8 +64,9 @@ def fake(scenario: dict[str, Any]) -> FakeResult:
             hop_rows.append(
                 {
                     "flow": i, "reverse": False, "hop": h, "from": f"n{h}", "to": f"n{h + 1}",
-                    "packets": 700, "lost": 1, "queue_s": 2.0 / h, "contention_s": 0.3,
-                    "air_s": 0.35, "retry_s": 0.1 * own.uniform(), "propagation_s": 0.0,
+                    "packets": 700, "lost": 1, "node_s": 0.0, "queue_s": 2.0 / h,
+                    "contention_s": 0.3, "air_s": 0.35, "retry_s": 0.1 * own.uniform(),
+                    "propagation_s": 0.0,
                 }
             )  # fmt: skip
         if scenario.get("record", {}).get("series"):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import pytest
 from fake import CHAIN, PROBED, FakeResult, fake
 from test_figures import drawn, legend
 
@@ -66,6 +67,36 @@ def test_a_hop_that_no_packet_crossed_took_no_time_of_any(tmp_path: Path) -> Non
     assert "came across" not in alike
 
 
+def test_a_waterfall_has_the_time_in_nodes(tmp_path: Path) -> None:
+    def laned(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for hop in outcome["hops"]:
+            if "newreno" in scenario["flow"][0]["protocol"]:
+                hop["node_s"] = 700 * 0.25
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=laned)
+    figure, caption = drawn(found, kind="waterfall", where={"hops": 3})
+    reno, newreno = ([t.get_text() for t in axis.texts] for axis in figure.axes)
+    ms = [[float(t.removesuffix(" ms")) for t in texts] for texts in (reno, newreno)]
+    assert all(two == pytest.approx(one + 250, rel=0.02) for one, two in zip(*ms, strict=True))
+    assert "In the node: before its link has the packet" in caption
+    _, none = drawn(found, kind="waterfall", where={"protocol": "tcp-reno"})
+    assert "In the node" not in none and "older" not in none
+
+
+def test_a_waterfall_of_older_runs_says_what_is_missing(tmp_path: Path) -> None:
+    def old(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for hop in outcome["hops"]:
+            del hop["node_s"]
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=old)
+    _, caption = drawn(found, kind="waterfall", where={"hops": 3})
+    assert "does not tell how long packets are in nodes" in caption
+
+
 def test_a_waterfall_names_cells_that_it_does_not_show(tmp_path: Path) -> None:
     def silent(scenario: dict[str, Any]) -> FakeResult:
         outcome = json.loads(fake(scenario).json())
@@ -81,14 +112,12 @@ def test_a_waterfall_names_cells_that_it_does_not_show(tmp_path: Path) -> None:
 ENDS = 'from = "n1"\nto = "n{hops+1}"\napp = "file"\nbytes = "30k"\njitter = "5ms"'
 
 
-def test_a_waterfall_says_whose_packets_waited_in_lanes(tmp_path: Path) -> None:
-    """The simulator's own runs: what waits before the driver's queue is in no bar."""
+def test_a_waterfall_has_what_packets_wait_in_lanes(tmp_path: Path) -> None:
+    """The simulator's own runs."""
     text = CHAIN.replace('"tcp-newreno"', '"hxh"').replace("copies = 2", ENDS)
     found = wifu.campaign(plans.parse(text), tmp_path / "r")
-    _, caption = drawn(found, kind="waterfall", where={"hops": 3})
-    assert "What packets wait in lanes of nodes is in no bar (protocol hxh)." in caption
-    _, without = drawn(found, kind="waterfall", where={"hops": 3, "protocol": "tcp-reno"})
-    assert "lanes" not in without
+    _, caption = drawn(found, kind="waterfall", where={"hops": 3, "protocol": "hxh"})
+    assert "in lanes, in handlers that hold it" in caption
 
 
 COUNTED = CHAIN.replace('["goodput", "jain", "srtt"]', '["retransmissions"]')

@@ -309,6 +309,14 @@ def test_losses_are_told_hop_by_hop() -> None:
     assert first["queue_per_packet_s"] == pytest.approx(0.02)
     told["hops"][0] |= {"queue_s": 0.0}
     assert np.isnan(metrics.hop_rows(told)[2]["queue_per_packet_s"]), "nothing crossed it"
+    # So they do not tell what lanes dropped, where there are any.
+    told["nodes"] = [{"name": "a", "lanes": {"full": 3}}]
+    dropped = [r["lane_drops"] for r in metrics.hop_rows(told)]
+    assert np.isnan(dropped[0]) and dropped[1:] == [0.0, 0.0, 0.0]
+    told["schema"] = "1.2"
+    told["hops"][2] |= {"lane_drops": 4}
+    assert [r["lane_drops"] for r in metrics.hop_rows(told)] == [0.0, 4.0, 0.0, 0.0]
+    assert metrics.hop_rows(told)[1]["packet_loss"] == pytest.approx(1 / 3)
     del told["links"][1]["overheard_frames"]
     assert all(np.isnan(r["passive_loss"]) for r in metrics.hop_rows(told))
 

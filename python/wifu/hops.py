@@ -11,7 +11,7 @@ from wifu.errors import MissingError
 
 Outcome = Mapping[str, Any]
 
-TIMES = ("queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
+TIMES = ("node_s", "queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
 """Where packets' time goes at a hop: sums over them."""
 
 
@@ -43,22 +43,27 @@ def mean_passive(outcome: Outcome) -> float:
 def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
     """The hops of an outcome, each with what was lost there.
 
-    `queue_s`, `contention_s`, `retry_s`, `air_s` and `propagation_s` are sums over the packets that
-    crossed the hop; `queue_per_packet_s` and the like are means of one of them, nan where none
-    crossed it.
+    `node_s` (in lanes, handlers and the host of node i before its link had them; not told before
+    1.2), `queue_s`, `contention_s`, `retry_s`, `air_s` and `propagation_s` are sums over the
+    packets that crossed the hop; `queue_per_packet_s` and the like are means of one of them, nan
+    where none crossed it.
 
     `packet_loss` at hop i: the share of the packets that node i sent that node i+1 never got, after
     all attempts. What its queue kept was not sent: `queue_drops` is how many packets of this flow
     that of node i refused as it was full (a radio's ring, a wire's queue), or its discipline
     dropped (`early_drops` are those, where there were any). Outcomes of a simulator before 1.1 do
     not tell it: there `queue_drops` is what node i's radio refused, of all flows, what wires'
-    queues and disciplines dropped is in `packet_loss`; nan where it is not counted.
+    queues and disciplines dropped is in `packet_loss`; nan where it is not counted. `lane_drops`
+    are those that node i's lanes did not take before, as they were full: not in `packet_loss`
+    either; nan where the simulator, before 1.2, did not tell it though the node has lanes.
 
     `passive_loss` at hop i: of the packets that node i+1 handed on, the share of which node i heard
     no attempt; nan at the last hop, and where the simulator did not count it.
     """
     rows = []
-    drops = {node["name"]: node.get("queue_drops") for node in outcome.get("nodes") or []}
+    nodes = outcome.get("nodes") or []
+    drops = {node["name"]: node.get("queue_drops") for node in nodes}
+    untold = set() if _tells_lanes(outcome) else {n["name"] for n in nodes if n.get("lanes")}
     for reverse in (False, True):
         for way in _ways(outcome, reverse):
             try:
@@ -71,8 +76,16 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
                 told = {"packet_loss": lost, "passive_loss": passive}
                 refused = hop.get("queue_drops", drops.get(hop["from"]))
                 told["queue_drops"] = float("nan") if refused is None else float(refused)
+                silent = float("nan") if hop["from"] in untold else 0.0
+                told["lane_drops"] = float(hop.get("lane_drops", silent))
                 rows.append({**hop, **told, **_per_packet(hop)})
     return sorted(rows, key=lambda hop: (hop["flow"], hop["reverse"], hop["hop"]))
+
+
+def _tells_lanes(outcome: Outcome) -> bool:
+    """Whether the hops of an outcome tell what lanes dropped."""
+    first, _, second = str(outcome.get("schema", "1.0")).partition(".")
+    return (int(first), int(second or 0)) >= (1, 2)
 
 
 def _per_packet(hop: Mapping[str, Any]) -> dict[str, float]:

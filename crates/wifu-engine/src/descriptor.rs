@@ -199,6 +199,9 @@ pub struct Descriptor {
     pub wants: Facts,
     /// Sections written.
     pub writes: Facts,
+    /// Of who writes `rtt`: it times packets from when they left first, so that what they waited to
+    /// be repaired is in its samples.
+    pub times_repairs: bool,
     /// What it cannot do without and only a substrate knows: refused where nobody tells it.
     pub requires: &'static [Fact],
     /// The same of facts for which a section stands in where somebody writes it: refused where
@@ -240,6 +243,7 @@ impl Descriptor {
         reads: Facts::NONE,
         wants: Facts::NONE,
         writes: Facts::NONE,
+        times_repairs: false,
         requires: &[],
         requires_either: &[],
         prefers: &[],

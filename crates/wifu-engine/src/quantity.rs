@@ -3,7 +3,9 @@
 
 use crate::blueprint::Blueprint;
 use crate::board::{Board, Facts, RttFacts};
+use crate::conn::Conn;
 use crate::descriptor::Descriptor;
+use crate::store::StoreKind;
 use wifu_wire::{Span, names};
 
 /// A number on the board.
@@ -21,6 +23,9 @@ pub struct Quantity {
     /// It is of a retransmission timer: nobody knows it where who writes the section has none
     /// ([`Descriptor::times_out`]).
     pub timed: bool,
+    /// It is a stretch of sequence space: packets where these are numbered, but for what
+    /// [`SEQUENCE`] has.
+    pub sequence: bool,
     get: fn(&Board) -> Option<f64>,
 }
 
@@ -34,6 +39,25 @@ impl Quantity {
         Quantity {
             timed: true,
             ..self
+        }
+    }
+
+    const fn of_sequence(self) -> Quantity {
+        Quantity {
+            sequence: true,
+            ..self
+        }
+    }
+
+    /// The unit of its values in a composition with this store.
+    fn unit_of(&self, store: StoreKind) -> &'static str {
+        let octets = SEQUENCE.iter().any(|s| s.0 == self.name);
+        match store {
+            StoreKind::Octets => self.unit,
+            StoreKind::Records if octets => self.unit,
+            StoreKind::Packets if self.name == "room" => store.unit(),
+            _ if self.sequence => store.unit(),
+            _ => self.unit,
         }
     }
 }
@@ -51,6 +75,7 @@ const fn quantity(
         doc,
         section,
         timed: false,
+        sequence: false,
         get,
     }
 }
@@ -72,7 +97,15 @@ const NONE: Facts = Facts::NONE;
 const OCTETS: &str = "octets";
 const BPS: &str = "bit/s";
 
-/// The numbers on the board. Octets of sequence space are packets where those are numbered.
+/// Of an end these are octets whatever its numbers count.
+pub(crate) const SEQUENCE: [(&str, fn(&Conn) -> u32); 3] = [
+    ("flight", Conn::flight),
+    ("send_q", Conn::unacked),
+    ("unsent", Conn::unsent),
+];
+
+/// The numbers on the board, with the units that they have where octets are numbered
+/// ([`Blueprint::recordable`]).
 #[rustfmt::skip]
 pub const QUANTITIES: &[Quantity] = &[
     quantity("cwnd", OCTETS, Facts::WIN, "Congestion window, without inflation.",
@@ -98,15 +131,15 @@ pub const QUANTITIES: &[Quantity] = &[
     quantity("backoff", "", Facts::TX, "Timeouts in a row without progress.",
         |b| number(b.tx.backoff)).of_timer(),
     quantity("flight", OCTETS, Facts::TX, "Sent and not acknowledged.",
-        |b| number(b.tx.flight())),
+        |b| number(b.tx.flight())).of_sequence(),
     quantity("pipe", OCTETS, Facts::TX, "Believed to be in the network (RFC 6675).",
-        |b| number(b.tx.pipe)),
+        |b| number(b.tx.pipe)).of_sequence(),
     quantity("sacked", OCTETS, Facts::TX, "Selectively acknowledged.",
-        |b| number(b.tx.sacked)),
+        |b| number(b.tx.sacked)).of_sequence(),
     quantity("retransmits", "", Facts::TX, "Segments retransmitted so far.",
         |b| number(b.tx.retransmits)),
     quantity("lost", OCTETS, Facts::TX, "Taken for lost so far, each transmission once.",
-        |b| Some(b.tx.lost as f64)),
+        |b| Some(b.tx.lost as f64)).of_sequence(),
     quantity("timeouts", "", Facts::TX, "Retransmission timeouts so far.",
         |b| number(b.tx.timeouts)).of_timer(),
     quantity("recovering", "", Facts::TX, "Whether a recovery episode is under way.",
@@ -120,9 +153,9 @@ pub const QUANTITIES: &[Quantity] = &[
     quantity("mss", OCTETS, Facts::CONN, "Payload of a full segment.",
         |b| number(b.conn.mss).filter(|_| b.conn.mss > 0)),
     quantity("send_q", OCTETS, NONE, "Written and not acknowledged.",
-        |b| number(b.unacked())),
+        |b| number(b.unacked())).of_sequence(),
     quantity("unsent", OCTETS, NONE, "Written and never sent.",
-        |b| number(b.unsent())),
+        |b| number(b.unsent())).of_sequence(),
     quantity("recv_q", OCTETS, NONE, "Received and not read.",
         |b| number(b.app.unread)),
     quantity("room", OCTETS, NONE, "Free to write; packets in a store of packets.",
@@ -147,6 +180,8 @@ pub struct Watched(pub(crate) Of);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
     Board(&'static Quantity),
+    /// One of [`SEQUENCE`].
+    Sequence(fn(&Conn) -> u32),
     Offered,
     /// By the number of its slot.
     Probe(usize, &'static str),
@@ -174,6 +209,12 @@ impl Blueprint {
         self.parts.iter().any(|p| p.desc.times_out())
     }
 
+    /// Whether its round-trip times are from when packets left first, with what these waited to be
+    /// repaired.
+    pub fn times_repairs(&self) -> bool {
+        self.parts.iter().any(|p| p.desc.times_repairs)
+    }
+
     /// Whether a part takes losses from what arrives: if not, there are no recoveries without a
     /// timeout to be counted.
     pub fn finds_losses(&self) -> bool {
@@ -191,7 +232,7 @@ impl Blueprint {
     pub fn recordable(&self) -> Vec<Recordable> {
         let board = self.quantities().map(|q| Recordable {
             name: q.name.to_string(),
-            unit: q.unit,
+            unit: q.unit_of(self.store_kind()),
             doc: q.doc,
         });
         let offered = Recordable {
@@ -215,7 +256,10 @@ impl Blueprint {
     /// Nothing here has this name: why, or the nearest name that there is.
     pub fn watched(&self, name: &str) -> Result<Watched, String> {
         if let Some(q) = self.quantities().find(|q| q.name == name) {
-            return Ok(Watched(Of::Board(q)));
+            let sequence = SEQUENCE.iter().find(|s| s.0 == name);
+            return Ok(Watched(
+                sequence.map_or(Of::Board(q), |s| Of::Sequence(s.1)),
+            ));
         }
         if name == OFFERED {
             return Ok(Watched(Of::Offered));

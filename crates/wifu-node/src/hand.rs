@@ -43,7 +43,7 @@ impl Node {
         match lanes.map_or(Took::Not, |l| l.take(packet, notes, ways)) {
             Took::Not => return false,
             Took::Taken => {}
-            Took::Dropped => ways.lose(packet, Lost::Queue),
+            Took::Dropped => ways.lose(packet, Lost::Lane),
         }
         self.hand_down(ways);
         true

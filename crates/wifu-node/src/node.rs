@@ -133,6 +133,11 @@ impl Node {
         self.lanes.as_deref()
     }
 
+    /// The lanes, to ask them about packets.
+    pub fn lanes_mut(&mut self) -> Option<&mut Lanes> {
+        self.lanes.as_deref_mut()
+    }
+
     /// The end, to call it, and the lanes beside it.
     #[inline]
     pub fn end_and_lanes(&mut self) -> (Option<&mut Endpoint>, Option<&Lanes>) {

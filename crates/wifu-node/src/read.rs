@@ -6,6 +6,7 @@ use crate::down::transport;
 use crate::{Lanes, Ways};
 use core::net::SocketAddrV4;
 use wifu_engine::Ticket;
+use wifu_wire::Class;
 
 impl Lanes {
     /// Whether a packet that came is as it was sent, by its checksum; counts those that are not.
@@ -45,5 +46,16 @@ impl Lanes {
             target: SocketAddrV4::new(ip.dst, self.head.dport),
         };
         Some((at, key, header))
+    }
+
+    /// Whether a packet that comes over a link goes no further than the lanes here, whatever its
+    /// addresses say ([`Class::Hop`]): what nodes say to each other about a flow bears the flow's.
+    pub fn ends_here(&mut self, packet: &[u8]) -> bool {
+        let served = self.served.iter().find(|s| s.select.fits(packet));
+        let (Some(served), Some(at)) = (served, transport(packet)) else {
+            return false;
+        };
+        let (wire, segment) = (&served.wire, &packet[at..]);
+        wire.parse(segment, &mut self.head).is_ok() && wire.class(segment) == Class::Hop
     }
 }

@@ -22,6 +22,8 @@ pub enum Lost {
     Host,
     /// The deadline that was noted on it had passed.
     Late,
+    /// The lane that it was to enter took no more, or was closed with it.
+    Lane,
 }
 
 /// Whither a packet leaves.

@@ -259,7 +259,6 @@ impl Link {
             (self.transmitting, String::from("receiver sending too")),
             (self.rts_unanswered, String::from("RTS not answered")),
             (self.ack_unsent, String::from("ACK not sent")),
-            (self.refused, String::from("queue full")),
         ]);
         causes.extend(self.rts.words(self.rts_lost, "RTS", name));
         causes.extend(self.cts.words(self.cts_lost, "CTS", name));

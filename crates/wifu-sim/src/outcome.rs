@@ -9,7 +9,7 @@ use wifu_node::{HostCounters, LaneCounters};
 use wifu_wire::Delays;
 
 /// The version of this description; the first number changes when a name's meaning does.
-pub const SCHEMA: &str = "1.1";
+pub const SCHEMA: &str = "1.2";
 
 /// (seconds, value) in order of time.
 pub type Series = Vec<(f64, f64)>;
@@ -144,6 +144,10 @@ pub struct FlowOutcome {
     /// None before the first, and of datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<Percentiles>,
+    /// These times and the two before are from when a packet left first to the word that it had
+    /// arrived: what it waited to be repaired is in them.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub rtt_with_repairs: bool,
     /// udp: how long datagrams that arrived were on their way, the sender's queue included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<Percentiles>,
@@ -232,7 +236,7 @@ pub struct PacketOutcome {
     pub sent: u64,
     /// Arrived at the other end.
     pub delivered: u64,
-    /// Refused by a full queue.
+    /// Refused by a full queue, or by a full lane ([`HopOutcome::lane_drops`]).
     pub queue: u64,
     /// Given up by the MAC, and no copy arrived.
     pub link: u64,
@@ -265,6 +269,10 @@ impl PacketOutcome {
 
 fn is_zero(n: &u64) -> bool {
     *n == 0
+}
+
+fn is_not(told: &bool) -> bool {
+    !told
 }
 
 fn is_no_time(s: &f64) -> bool {
@@ -498,6 +506,15 @@ pub struct HopOutcome {
     /// from a full queue included.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub early_drops: u64,
+    /// Packets that the transmitting node's lanes dropped in front of that queue: the flow's lane
+    /// was full, no further one could be opened, or it was closed with what it held.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lane_drops: u64,
+    /// At the transmitting node before they were handed to the link: in its lanes, in handlers that
+    /// held them, while its host worked them off, in `host.fwd_cost`. Of what a lane or a handler
+    /// sends again, since it first came. What the last node takes is on no hop.
+    #[serde(default)]
+    pub node_s: f64,
     /// Waiting behind other packets of the node.
     pub queue_s: f64,
     /// Waiting for the medium: inter-frame spaces, back-off, others' frames.

@@ -3,7 +3,7 @@
 
 use wifu_node::{LaneCounters, Registry};
 use wifu_sim::mesh::Simulation;
-use wifu_sim::outcome::Outcome;
+use wifu_sim::outcome::{HopOutcome, Outcome};
 use wifu_sim::scenario::Scenario;
 
 fn registry() -> Registry {
@@ -488,4 +488,90 @@ fn a_relay_that_lost_its_lane_begins_afresh_and_what_it_held_is_repaired() {
             _ => assert!(last(&outcome, "n1.hop-queue.pack") > 100.0),
         }
     }
+}
+
+/// Two files that meet in a mesh where lanes have few places.
+#[test]
+fn what_full_lanes_drop_is_told_at_the_hops_in_front_of_which_it_was() {
+    let flow = |from: &str, to: &str| {
+        format!(
+            "[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\napp = \"file\"\nbytes = \"60k\"\n\
+             protocol = \"hxh-nolh,lane.packets=4\"\n"
+        )
+    };
+    let flows = flow("mesh8", "mesh3") + &flow("mesh3", "mesh8");
+    let outcome = run_on("[topology]\nset = \"HX-9\"", &flows, "");
+    let full: u64 = lanes(&outcome).iter().map(|l| l.full).sum();
+    let told = |of: fn(&HopOutcome) -> u64| outcome.hops.iter().map(of).sum::<u64>();
+    assert!(full > 50, "{full}");
+    assert_eq!((told(|h| h.lane_drops), told(|h| h.queue_drops)), (full, 0));
+    let lost = outcome.flows.iter().map(|f| f.packets.queue).sum::<u64>();
+    assert_eq!(lost, full);
+    for node in &outcome.nodes {
+        let own = outcome.hops.iter().filter(|h| h.from == node.name);
+        let full = node.lanes.map_or(0, |l| l.full);
+        assert_eq!(
+            own.map(|h| h.lane_drops).sum::<u64>(),
+            full,
+            "{}",
+            node.name
+        );
+    }
+}
+
+/// Where packets wait for credits is in the lanes: their time there is told, at the source's, too.
+#[test]
+fn what_packets_wait_in_lanes_is_told_at_their_hops() {
+    let outcome = run("hxh-nolh", 4, "300k", PATIENT);
+    let data = || outcome.hops.iter().filter(|h| !h.reverse);
+    let ms: Vec<f64> = data().map(|h| h.node_s * 1e3 / h.packets as f64).collect();
+    println!("{ms:?}");
+    assert!(ms.iter().all(|ms| *ms > 1.0), "{ms:?}");
+    let queues: f64 = data().map(|h| h.queue_s * 1e3 / h.packets as f64).sum();
+    assert!(ms.iter().sum::<f64>() > queues, "{ms:?} against {queues}");
+    // Acknowledgements enter no lane.
+    let back = outcome.hops.iter().filter(|h| h.reverse);
+    assert_eq!(back.map(|h| h.node_s).sum::<f64>(), 0.0);
+}
+
+/// Packets are numbered; what is recorded is of octets, like that of TCP.
+#[test]
+fn what_is_in_flight_and_what_was_sent_are_octets() {
+    let names = ["flight", "send_q", "unsent", "sent"].map(|n| format!("\"flow.1.{n}\""));
+    let text = format!(
+        "[topology]\nwords = \"linear,3,snr=20\"\nset = \"TB-W9\"\n[record]\nseries = [{}]\n\
+         interval = \"1ms\"\n{}",
+        names.join(", "),
+        flow(1, 3, "hxh", "100k")
+    );
+    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
+    let mut simulation = Simulation::new(&scenario, &registry()).unwrap_or_else(|e| panic!("{e}"));
+    simulation.run();
+    let outcome = simulation.outcome();
+    assert!(outcome.flows[0].finished);
+    let values = |name: &str| -> Vec<f64> {
+        let series = &outcome.series[&format!("flow.1.{name}")];
+        series.iter().map(|p| p.1).filter(|v| !v.is_nan()).collect()
+    };
+    let most = |name: &str| values(name).into_iter().fold(0.0, f64::max);
+    let mss = 1444.0;
+    assert!(
+        most("flight") >= 4.0 * mss && most("flight") <= 100e3,
+        "{}",
+        most("flight")
+    );
+    assert!(
+        most("send_q") > 80e3 && most("send_q") <= 100e3,
+        "{}",
+        most("send_q")
+    );
+    assert!(most("unsent") > 20e3 && most("unsent") < most("send_q"));
+    let sent = values("sent");
+    // The last of 70 packets, with data, and the one that carries none.
+    let last = (100e3 / mss).floor() * mss;
+    assert!(
+        sent.contains(&0.0) && sent.contains(&mss) && sent.contains(&last),
+        "{sent:?}"
+    );
+    assert!(most("sent") >= last);
 }

@@ -52,7 +52,7 @@ fn sound(outcome: &Outcome) {
                 .iter()
                 .filter(|h| (h.flow, h.reverse) == (flow.id, reverse));
             of.filter(|h| h.hop == hop)
-                .map(|h| h.packets + h.lost + h.queue_drops)
+                .map(|h| h.packets + h.lost + h.queue_drops + h.lane_drops)
                 .sum::<u64>()
         };
         for reverse in [false, true] {
@@ -602,11 +602,50 @@ fn forwarding_costs_what_it_is_said_to_cost() {
     let text = |host: &str| format!("{CHAIN}{host}{}", flow("n1", "n4", udp));
     let first = |o: Outcome| o.flows[0].first_byte_s.unwrap() - o.flows[0].start_s;
     let (free, costly) = (run(&text("")), run(&text("[host]\nfwd_cost = \"5ms\"\n")));
+    // It is at the hop behind each router, and at none where it costs nothing.
+    let stays = |o: &Outcome| -> Vec<f64> {
+        let hops = o.hops.iter().filter(|h| !h.reverse);
+        hops.map(|h| h.node_s * 1e3 / h.packets as f64).collect()
+    };
+    assert_eq!(stays(&free), [0.0; 3]);
+    let told = stays(&costly);
+    assert!(told[0] == 0.0 && told[1..].iter().all(|ms| (ms - 5.0).abs() < 1e-6));
     let more = first(costly) - first(free);
     assert!(
         (0.0095..0.0105).contains(&more),
         "{more} s more over two routers"
     );
+}
+
+/// What a handler holds, at the source and on the way, over radios and a wire: the times of the
+/// hops together are what datagrams take.
+#[test]
+fn the_times_of_all_hops_are_what_packets_take() {
+    let udp = "protocol = \"udp\"\nrate = \"50kb/s\"\ntime = \"10s\"\nsize = 500";
+    let hold = "[[handler]]\nuse = \"delay\"\nt = \"40ms\"\nnodes = [\"n2\"]\nhooks = [\"forward\"]\n\
+                [[handler]]\nuse = \"delay\"\nt = \"15ms\"\nnodes = [\"n1\"]\nhooks = [\"output\"]\n";
+    for words in ["linear,3,snr=20", "linear,3,wire=2Mb/s,delay=3ms"] {
+        let topology = format!("[topology]\nwords = \"{words}\"\n[radio]\nattempts = 7\n");
+        let outcome = run(&format!("{topology}{hold}{}", flow("n1", "n3", udp)));
+        let each = |of: fn(&HopOutcome) -> f64| -> Vec<f64> {
+            let hops = outcome.hops.iter();
+            hops.map(|h| of(h) * 1e3 / h.packets as f64).collect()
+        };
+        let stays = each(|h| h.node_s);
+        assert!(
+            (stays[0] - 15.0).abs() < 1e-6 && (stays[1] - 40.0).abs() < 1e-6,
+            "{stays:?}"
+        );
+        let whole: f64 =
+            each(|h| h.node_s + h.queue_s + h.contention_s + h.retry_s + h.air_s + h.propagation_s)
+                .iter()
+                .sum();
+        let took = outcome.flows[0].one_way.expect("datagrams").p50_s * 1e3;
+        assert!(
+            (whole / took - 1.0).abs() < 0.07,
+            "{words}: {whole} of {took} ms"
+        );
+    }
 }
 
 /// Two nodes 41 m apart whose link varies by 6 dB; one of them comes from afar, or does not.

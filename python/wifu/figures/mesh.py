@@ -20,13 +20,15 @@ from wifu.figures.words import Words
 from wifu.unlike import EVEN
 
 PARTS = (
+    ("node_s", "in the node", "#b7a6cc", "/////"),
     ("queue_s", "in the queue", "#dde3ea", ""),
     ("contention_s", "contention", "#f0b030", ""),
     ("retry_s", "failed attempts", "#c8500a", "xxxxx"),
     ("air_s", "on the air", "#0b3c6b", ""),
     ("propagation_s", "on the wire", "#6fa88f", "....."),
 )
-"""Where a packet's time goes: each darker than the one before, so that grey tells them apart."""
+"""Where a packet's time goes: what links have is each darker than the one before, so that grey
+tells them apart."""
 
 
 def _quality_map() -> ListedColormap:
@@ -225,15 +227,28 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     else:
         caption += (
             "Hops are averaged one by one, so that the sum is the delay of a packet that is never "
-            "lost."
+            "lost, until the last node has it."
         )
+    caption += _in_nodes([hop for _, hops, _ in found for hop in hops])
     caption += _crossed([(names[cell.name], hops, n) for cell, hops, n in found])
-    if laned := [names[cell.name] for cell, _, _ in found if _laned(results, cell)]:
-        which = "" if len(laned) == len(found) else f" ({_listed(laned)})"
-        caption += f" What packets wait in lanes of nodes is in no bar{which}."
     if none := [names[cell.name] for cell, hops, _ in having if not hops]:
         caption += f" Not shown, as none of these packets is recorded: {_listed(none)}."
     return figure, "Where a packet's time goes", caption + rest
+
+
+def _in_nodes(hops: Sequence[Mapping[str, Any]]) -> str:
+    """What a caption says of the time that packets are in nodes."""
+    if not all(hop["told"] for hop in hops):
+        return (
+            " Runs of an older simulator are among them: it does not tell how long packets are in "
+            "nodes (lanes, handlers, hosts), which is missing in the sum."
+        )
+    if not any(hop["node_s"] for hop in hops):
+        return ""
+    return (
+        " In the node: before its link has the packet, in lanes, in handlers that hold it, and "
+        "while the host works it off."
+    )
 
 
 def _bars(axis: Axes, hops: Sequence[Mapping[str, Any]], used: dict[str, Any]) -> float:
@@ -292,13 +307,6 @@ def _asks(cell: Cell, flow: int) -> bool:
     return flow <= len(flows) and flows[flow - 1].get("app") == "request"
 
 
-def _laned(results: Results, cell: Cell) -> bool:
-    """Whether lanes of nodes held packets, before their drivers' queues: by the first run."""
-    run = results.ok[results.ok["cell"] == cell.name]["run"].iloc[0]
-    nodes = results.outcome(cell, int(run)).get("nodes") or []
-    return any((node.get("lanes") or {}).get("taken") for node in nodes)
-
-
 def _hops(
     results: Results, cell: Cell, flow: int, reverse: bool
 ) -> tuple[list[dict[str, Any]], int]:
@@ -307,12 +315,15 @@ def _hops(
     """
     sums: dict[int, dict[str, float]] = {}
     links: dict[int, set[str]] = {}
+    silent: set[int] = set()
     runs = results.ok[results.ok["cell"] == cell.name]["run"]
     for run in runs:
         for hop in results.outcome(cell, int(run)).get("hops") or []:
             if hop["flow"] != flow or bool(hop.get("reverse")) != reverse:
                 continue
             links.setdefault(hop["hop"], set()).add(f"{hop['from']} → {hop['to']}")
+            if "node_s" not in hop:
+                silent.add(hop["hop"])
             total = sums.setdefault(hop["hop"], {"packets": 0.0, **{k: 0.0 for k, *_ in PARTS}})
             for part in total:
                 total[part] += hop.get(part) or 0.0
@@ -321,5 +332,6 @@ def _hops(
         packets = total["packets"] or 1.0
         means = {k: total[k] / packets for k, *_ in PARTS} | {"packets": total["packets"]}
         one = next(iter(links[number])) if len(links[number]) == 1 else None
-        out.append({"name": one or f"hop {number}", "several": one is None, **means})
+        named = {"name": one or f"hop {number}", "several": one is None}
+        out.append({**named, "told": number not in silent, **means})
     return out, len(runs)

@@ -12,11 +12,11 @@ use crate::descriptor::Descriptor;
 use crate::permit::Limit;
 use crate::quantity::{Of, Watched};
 use crate::signal::{Fault, Sent};
-use crate::store::Ticket;
+use crate::store::{Records, SendStore, Ticket};
 use std::sync::Arc;
 use tally::Tally;
 use wifu_wire::ip::{TTL, header_to};
-use wifu_wire::{AnyIpInfo, Delays, Ecn, IpInfo, Notes, Pseudo, Rng, Span, Time, Wire, ipv4};
+use wifu_wire::{AnyIpInfo, Delays, Ecn, IpInfo, Notes, Pseudo, Rng, Seq, Span, Time, Wire, ipv4};
 
 pub use crate::admission::Tuple;
 
@@ -346,10 +346,48 @@ impl Conn {
         }
     }
 
+    /// Where a number stands among the octets that the application wrote, modulo 2^32: from the
+    /// first one, whether octets are numbered or packets of them.
+    pub fn position(&self, number: Seq) -> u32 {
+        match self.records() {
+            Some(records) => records.position(number),
+            None => number.since(self.board().tx.iss.plus(1)),
+        }
+    }
+
+    /// Sent and not acknowledged, octets; packets in a lane.
+    pub fn flight(&self) -> u32 {
+        let tx = &self.board().tx;
+        let of = |r: &Records| r.position(tx.max).wrapping_sub(r.position(tx.una));
+        self.records().map_or(tx.flight(), of)
+    }
+
+    /// Written and not acknowledged, octets; packets in a lane.
+    pub fn unacked(&self) -> u32 {
+        let una = self.board().tx.una;
+        let of = |r: &Records| r.written().wrapping_sub(r.position(una));
+        self.records().map_or(self.board().unacked(), of)
+    }
+
+    /// Written and never sent, octets; packets in a lane.
+    pub fn unsent(&self) -> u32 {
+        let max = self.board().tx.max;
+        let of = |r: &Records| r.written().wrapping_sub(r.position(max));
+        self.records().map_or(self.board().unsent(), of)
+    }
+
+    fn records(&self) -> Option<&Records> {
+        match &self.core.stores.kept.as_ref()?.tx {
+            SendStore::Records(records) => Some(records),
+            _ => None,
+        }
+    }
+
     /// What a name of [`Blueprint::watched`] stands for now; `None` if it is not known.
     pub fn value(&self, of: Watched) -> Option<f64> {
         let (slot, name) = match of.0 {
             Of::Board(quantity) => return quantity.of(self.board()),
+            Of::Sequence(of) => return Some(f64::from(of(self))),
             Of::Offered => {
                 let c = &self.counters;
                 return Some(c.octets_out.saturating_sub(c.octets_again) as f64);

@@ -107,6 +107,21 @@ impl Records {
         }
     }
 
+    /// The position of a record's first octet among all that were written, modulo 2^32; of what is
+    /// not kept any more or not cut yet that of the nearest that is.
+    pub fn position(&self, number: Seq) -> u32 {
+        if number.before(self.first) {
+            return self.base;
+        }
+        let cut = self.cut.get(number.since(self.first) as usize);
+        cut.map_or(self.written(), |(position, _)| *position)
+    }
+
+    /// How many octets were written so far, modulo 2^32.
+    pub fn written(&self) -> u32 {
+        self.base.wrapping_add(self.len)
+    }
+
     /// Forget records before `upto`; returns how many.
     pub fn free(&mut self, upto: Seq) -> u32 {
         let before = self.first;
@@ -140,6 +155,18 @@ mod tests {
         r.free(Seq(3));
         assert_eq!(r.record(Seq(2)).concat(), b"");
         assert_eq!(r.room(), 98);
+    }
+
+    #[test]
+    fn records_have_positions_among_octets() {
+        let mut r = Records::new(100, 4, Seq(1));
+        r.write(b"abcdef");
+        r.cut();
+        r.write(b"gh");
+        let all = |r: &Records| [0, 1, 2, 3, 4].map(|n| r.position(Seq(n)));
+        assert_eq!((all(&r), r.written()), ([0, 0, 4, 6, 8], 8));
+        r.free(Seq(3));
+        assert_eq!(all(&r), [6, 6, 6, 6, 8]);
     }
 
     #[test]

@@ -278,7 +278,8 @@ impl Hop {
             carrier::Came::All(from) => (Came::All, from),
         };
         // The kernel looks at what its IP layer brings.
-        if came != Came::Host && self.known.get_mut().is_martian(&ip) {
+        let (known, lanes) = (self.known.get_mut(), self.node.lanes_mut());
+        if came != Came::Host && known.is_martian(&ip, transmitter, arrival.frame, lanes) {
             self.counters.martian += 1;
             return;
         }

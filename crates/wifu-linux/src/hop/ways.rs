@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use wifu_core::ip;
 use wifu_engine::{Endpoint, RouteFacts, Ticket};
-use wifu_node::{Bound, Lost, Reader, Relayed, Ways};
+use wifu_node::{Bound, Lanes, Lost, Reader, Relayed, Ways};
 use wifu_wire::ipv4::{self, HEADER};
 use wifu_wire::names::unknown;
 use wifu_wire::{Ecn, IpInfo, LinkFacts, Neighbour, Notes, Span, Time};
@@ -171,10 +171,28 @@ impl Known {
     }
 
     /// Whether no packet that comes over a link can be from there or for there: it could reach
-    /// what listens on loopback only, or go round for ever.
-    pub(crate) fn is_martian(&self, ip: &IpInfo) -> bool {
+    /// what listens on loopback only.
+    fn is_nowhere(ip: &IpInfo) -> bool {
         let never = |a: Ipv4Addr| a.octets()[0] == 0 || a.is_loopback() || a.octets()[0] >= 224;
-        never(ip.src) || never(ip.dst) || self.is_local(ip.src)
+        never(ip.src) || never(ip.dst)
+    }
+
+    /// Whether a packet that came over a link cannot have: one from this host could go round for
+    /// ever. But a neighbour to which ways lead says what it has of a flow from here in packets
+    /// with the flow's own addresses, which go no further than the lanes.
+    pub(crate) fn is_martian(
+        &self,
+        ip: &IpInfo,
+        from: Option<Neighbour>,
+        frame: Option<&[u8]>,
+        lanes: Option<&mut Lanes>,
+    ) -> bool {
+        if Known::is_nowhere(ip) || !self.is_local(ip.src) {
+            return Known::is_nowhere(ip);
+        }
+        let known = from.is_some_and(|from| self.stations.contains_key(&from));
+        let lanes = lanes.filter(|_| known && !self.is_local(ip.dst));
+        !lanes.zip(frame).is_some_and(|(l, f)| l.ends_here(f))
     }
 
     /// How packets to a destination leave.
@@ -452,7 +470,7 @@ impl Ways for Here<'_> {
     fn lose(&mut self, packet: Ticket, why: Lost) {
         let counters = &mut *self.counters;
         let count = match why {
-            Lost::Queue | Lost::Link | Lost::Wire => &mut counters.queue,
+            Lost::Queue | Lost::Link | Lost::Wire | Lost::Lane => &mut counters.queue,
             Lost::Route => &mut counters.route,
             Lost::Hop => &mut counters.hop,
             Lost::Host => &mut counters.host,

@@ -59,6 +59,7 @@ pub static HXH_SOURCE: Descriptor = Descriptor {
     probes: &["passive", "explicit", "resent", "asked", "room"],
     reads: Facts::CONN,
     writes: Facts::TX.with(Facts::RTT),
+    times_repairs: true,
     hears: &[
         ("segment", &["acked", "lost"]),
         ("overheard", &["acked"]),

@@ -185,7 +185,7 @@ impl Daemon {
         let buffer = net.pool.buffer();
         let out = &mut net.pool.octets_mut(buffer)[..usize::from(len)];
         (self.flooding).message(kind, node, interval, &mut out[MESSAGE..]);
-        let id = packet(&mut net.pool, node, buffer, len);
+        let id = packet(&mut net.pool, now, node, buffer, len);
         net.broadcast(now, id);
     }
 
@@ -213,7 +213,7 @@ impl Daemon {
         let wait = Span(self.rngs[usize::from(node)].below(most + 1));
         let buffer = net.pool.buffer();
         net.pool.octets_mut(buffer)[MESSAGE..usize::from(TC)].copy_from_slice(&message);
-        let id = packet(&mut net.pool, node, buffer, TC);
+        let id = packet(&mut net.pool, clock.now, node, buffer, TC);
         clock.push(clock.now + wait, Class::Application, What::Relay(id));
     }
 
@@ -224,7 +224,7 @@ impl Daemon {
 }
 
 /// A packet of a daemon with the message in the buffer.
-fn packet(pool: &mut Pool, node: u16, buffer: u32, len: u16) -> u32 {
+fn packet(pool: &mut Pool, now: Time, node: u16, buffer: u32, len: u16) -> u32 {
     let out = &mut pool.octets_mut(buffer)[..usize::from(len)];
     let body = usize::from(len) - HEADER;
     let ip = IpInfo {
@@ -242,5 +242,5 @@ fn packet(pool: &mut Pool, node: u16, buffer: u32, len: u16) -> u32 {
     out[HEADER + 6..MESSAGE].copy_from_slice(&[0, 0]);
     let mut packet = Packet::new(buffer, len, node, node, UDP);
     (packet.flow, packet.ttl) = (NO_FLOW, 1);
-    pool.insert(packet)
+    pool.insert(now, packet)
 }

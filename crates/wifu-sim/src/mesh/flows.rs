@@ -41,7 +41,7 @@ impl Flows {
     pub(crate) fn lost(&mut self, now: Time, number: u32, why: Lost) {
         let packets = &mut self[number].account.packets;
         match why {
-            Lost::Queue => packets.queue += 1,
+            Lost::Queue | Lost::Lane => packets.queue += 1,
             Lost::Link => packets.link += 1,
             Lost::Wire => packets.wire += 1,
             Lost::Route => packets.route += 1,

@@ -230,6 +230,7 @@ impl Forwarding {
         bytes: u16,
         id: u32,
     ) -> Result<(), Lost> {
+        self.pool.leaves(clock.now, id);
         let class = match self.managed {
             true => self.class(id),
             false => PacketClass::default(),
@@ -277,13 +278,13 @@ impl Forwarding {
     }
 
     /// A packet that a node made, from its IP header on; `None` if it is none.
-    pub(crate) fn made(&mut self, node: u16, octets: &[u8]) -> Option<u32> {
+    pub(crate) fn made(&mut self, now: Time, node: u16, octets: &[u8]) -> Option<u32> {
         let header = wifu_core::ip::header(octets)?;
         debug_assert!(header >= 20);
         let (_, to) = wifu_core::ip::addresses(octets);
         let buffer = self.pool.buffer();
         let packet = Packet::new(buffer, 0, node, super::address::node_of(to), octets[9]);
-        let id = self.pool.insert(packet);
+        let id = self.pool.insert(now, packet);
         if self.pool.rewrite(id, octets) {
             wifu_core::ip::repair(self.pool.own(id));
             return Some(id);
@@ -294,15 +295,16 @@ impl Forwarding {
 
     #[inline(always)]
     fn enter_wire(&mut self, clock: &mut Clock, id: u32, number: u32) -> Result<(), Lost> {
+        self.pool.leaves(clock.now, id);
         if self.managed && self.wires[number as usize].managed.is_some() {
             return self.enter_managed(clock, id, number);
         }
-        let packet = self.pool[id];
+        let (packet, stayed) = (self.pool[id], self.pool.stayed(id));
         let wire = &mut self.wires[number as usize];
         let ends = (wire.from, wire.to);
         let delay = wire.delay;
         let entered = wire.enter(clock.now, id, packet.len);
-        self.hops.by_wire(&packet, ends, entered, delay);
+        self.hops.by_wire(&packet, ends, entered, (stayed, delay));
         match entered {
             Entered::Flies { arrives, first, .. } => {
                 if first {
@@ -326,7 +328,8 @@ impl Forwarding {
         if marked {
             self.mark(clock, id);
         }
-        self.hops.by_wire(&packet, ends, entered, delay);
+        let stayed = self.pool.stayed(id);
+        self.hops.by_wire(&packet, ends, entered, (stayed, delay));
         self.follow(clock, number, entered)
     }
 
@@ -357,14 +360,16 @@ impl Forwarding {
         let (ends, delay) = ((wire.from, wire.to), wire.delay);
         let next = wire.leave(clock.now, |id| lost.push((id, Lost::Queue)));
         for (id, _) in &lost {
+            let times = (self.pool.stayed(*id), delay);
             self.hops
-                .by_wire(&self.pool[*id], ends, Entered::Early, delay);
+                .by_wire(&self.pool[*id], ends, Entered::Early, times);
         }
         if let Some((id, entered, marked)) = next {
             if marked {
                 self.mark(clock, id);
             }
-            self.hops.by_wire(&self.pool[id], ends, entered, delay);
+            let times = (self.pool.stayed(id), delay);
+            self.hops.by_wire(&self.pool[id], ends, entered, times);
             if let Err(why) = self.follow(clock, number, entered) {
                 lost.push((id, why));
             }
@@ -392,6 +397,7 @@ impl Forwarding {
         let packet = &mut self.pool[id];
         (packet.at, packet.stage) = (to, Stage::Came);
         packet.hop = packet.hop.saturating_add(1);
+        self.pool.came(clock.now, id);
         Some((id, from, heard))
     }
 
@@ -409,7 +415,8 @@ impl Forwarding {
     ) -> Result<(), Lost> {
         let next = to.unwrap_or(packet.at);
         let ends = (packet.at, next);
-        self.hops.by_radio(packet, ends, (times, tried));
+        let stayed = self.pool.stayed(id);
+        self.hops.by_radio(packet, ends, (stayed, times, tried));
         // Nobody counts what a routing daemon says.
         let counts = to.is_some() || packet.flow != NO_FLOW;
         if packet.passed || !counts {
@@ -422,9 +429,26 @@ impl Forwarding {
     /// A packet is lost; its entry is free. Gives its flow, if it has one.
     pub(crate) fn lose(&mut self, clock: &mut Clock, id: u32, why: Lost) -> Option<u32> {
         let flow = self.pool[id].flow;
+        let why = match why {
+            Lost::Lane => self.kept_out_of_lane(id),
+            why => why,
+        };
         clock.mix(0x100 | why as u64);
         self.pool.release(id);
         (flow != NO_FLOW).then_some(flow)
+    }
+
+    /// A lane has no place for a packet, which is lost like what a queue refuses.
+    #[cold]
+    fn kept_out_of_lane(&mut self, id: u32) -> Lost {
+        let packet = &self.pool[id];
+        let next = match self.routes.via(packet.at, packet.dst) {
+            Via::Radio(next) => next,
+            Via::Wire(wire) => self.wires[wire as usize].to,
+            Via::Nowhere => packet.at,
+        };
+        self.hops.kept_out_of_lane(packet, packet.at, next);
+        Lost::Queue
     }
 
     /// Send a packet to all who hear its holder; it is gone if the queue is full.

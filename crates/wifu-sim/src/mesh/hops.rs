@@ -17,6 +17,10 @@ pub(crate) struct HopSums {
     /// Refused by a full queue, and dropped by its discipline.
     pub(crate) full: u64,
     pub(crate) early: u64,
+    /// Dropped by lanes.
+    pub(crate) lane: u64,
+    /// At the transmitting node, before its link had them.
+    pub(crate) stayed: Span,
     pub(crate) times: Times,
     pub(crate) propagation: Span,
 }
@@ -30,6 +34,8 @@ impl HopSums {
         lost: 0,
         full: 0,
         early: 0,
+        lane: 0,
+        stayed: Span::ZERO,
         times: Times {
             queue: Span::ZERO,
             contention: Span::ZERO,
@@ -105,13 +111,21 @@ impl Hops {
         }
     }
 
+    /// A lane in front of a link had no place for a packet.
+    #[cold]
+    pub(crate) fn kept_out_of_lane(&mut self, packet: &Packet, from: u16, to: u16) {
+        if let Some(sums) = self.of(packet, from, to) {
+            sums.lane += 1;
+        }
+    }
+
     /// A radio is done with a packet, which its discipline dropped if it was never tried.
     #[inline]
     pub(crate) fn by_radio(
         &mut self,
         packet: &Packet,
         (from, to): (u16, u16),
-        (times, tried): (&Times, bool),
+        (stayed, times, tried): (Span, &Times, bool),
     ) {
         let Some(sums) = self.of(packet, from, to) else {
             return;
@@ -122,6 +136,7 @@ impl Hops {
             return;
         }
         sums.packets += 1;
+        sums.stayed = sums.stayed + stayed;
         let sum = &mut sums.times;
         sum.queue = sum.queue + times.queue;
         sum.contention = sum.contention + times.contention;
@@ -129,14 +144,14 @@ impl Hops {
         sum.air = sum.air + times.air;
     }
 
-    /// A packet entered a wire of this delay.
+    /// A packet that had stayed so long at its node entered a wire of this delay.
     #[inline]
     pub(crate) fn by_wire(
         &mut self,
         packet: &Packet,
         (from, to): (u16, u16),
         entered: Entered,
-        delay: Span,
+        (stayed, delay): (Span, Span),
     ) {
         if entered == Entered::Waits {
             return;
@@ -147,6 +162,7 @@ impl Hops {
         match entered {
             Entered::Flies { waits, takes, .. } => {
                 sums.packets += 1;
+                sums.stayed = sums.stayed + stayed;
                 sums.times.queue = sums.times.queue + waits;
                 sums.times.air = sums.times.air + takes;
                 sums.propagation = sums.propagation + delay;

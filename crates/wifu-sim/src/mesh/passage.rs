@@ -36,7 +36,7 @@ impl Simulation {
                     if broadcast {
                         self.heard_broadcast(node, from, cookie, facts);
                     } else {
-                        let id = self.net.pool.pass(cookie, node);
+                        let id = self.net.pool.pass(self.clock.now, cookie, node);
                         self.arrive(id, Came::Radio(from, facts));
                     }
                 }
@@ -195,7 +195,7 @@ impl Simulation {
         let pool = &mut self.net.pool;
         // Hearing it says nothing of whether it has arrived where it was meant to.
         let passed = pool[cookie].passed;
-        let id = pool.pass(cookie, node);
+        let id = pool.pass(self.clock.now, cookie, node);
         pool[cookie].passed = passed;
         let (here, mut ways) = self.at(node);
         here.overhear(&mut ways, Ticket(id), came);
@@ -209,7 +209,7 @@ impl Simulation {
         net.heard(clock, node, from, id, Some(radio));
         if net.pool[id].stage == Stage::Shouts {
             let arrived = net.pool[id].passed;
-            let heard = net.pool.pass(id, node);
+            let heard = net.pool.pass(clock.now, id, node);
             // It is where it was to go when its destination heard it; elsewhere it is a copy.
             let here = net.pool[id].dst == node;
             net.pool[id].passed = arrived || here;

@@ -6,8 +6,8 @@
 //! the way. Entries and buffers are reused: nothing is allocated once a run is in full swing.
 
 use super::address::node_of;
-use wifu_wire::Time;
 use wifu_wire::ipv4::{HEADER, TTL};
+use wifu_wire::{Span, Time};
 
 /// No flow: routing daemons, answers to segments of no connection.
 pub(crate) const NO_FLOW: u32 = u32::MAX;
@@ -59,9 +59,20 @@ pub(crate) struct Packet {
     live: bool,
 }
 
+/// How long a packet is at a node, from outside its links' queues.
+#[derive(Clone, Copy, Debug)]
+struct Stay {
+    /// When it came, or the node sent it.
+    came: Time,
+    /// When it was handed to a link last.
+    left: Time,
+}
+
 /// The slab and the buffers.
 pub(crate) struct Pool {
     packets: Vec<Packet>,
+    /// Beside each packet: not all who copy one look at it.
+    stays: Vec<Stay>,
     free: Vec<u32>,
     octets: Vec<u8>,
     counts: Vec<u32>,
@@ -76,6 +87,7 @@ impl Pool {
     pub(crate) fn new(mtu: usize) -> Pool {
         Pool {
             packets: Vec::with_capacity(1024),
+            stays: Vec::with_capacity(1024),
             free: Vec::with_capacity(1024),
             octets: Vec::new(),
             counts: Vec::with_capacity(1024),
@@ -167,19 +179,45 @@ impl Pool {
         &self.scratch
     }
 
-    /// A new packet that holds the buffer.
-    pub(crate) fn insert(&mut self, mut packet: Packet) -> u32 {
+    /// A new packet that holds the buffer, and came to its holder now.
+    #[inline]
+    pub(crate) fn insert(&mut self, now: Time, mut packet: Packet) -> u32 {
         packet.live = true;
+        let stay = Stay {
+            came: now,
+            left: now,
+        };
         if let Some(id) = self.free.pop() {
             self.packets[id as usize] = packet;
+            self.stays[id as usize] = stay;
             return id;
         }
         self.packets.push(packet);
+        self.stays.push(stay);
         (self.packets.len() - 1) as u32
     }
 
-    /// The next hop's entry for a packet.
-    pub(crate) fn pass(&mut self, id: u32, to: u16) -> u32 {
+    /// A packet came to its holder now, over a link that kept its entry.
+    #[inline]
+    pub(crate) fn came(&mut self, now: Time, id: u32) {
+        self.stays[id as usize].came = now;
+    }
+
+    /// A packet is handed to a link now.
+    #[inline]
+    pub(crate) fn leaves(&mut self, now: Time, id: u32) {
+        self.stays[id as usize].left = now;
+    }
+
+    /// How long a packet that was handed to a link was at its holder before.
+    #[inline]
+    pub(crate) fn stayed(&self, id: u32) -> Span {
+        let stay = &self.stays[id as usize];
+        stay.left - stay.came
+    }
+
+    /// The next hop's entry for a packet that comes to it now.
+    pub(crate) fn pass(&mut self, now: Time, id: u32, to: u16) -> u32 {
         let old = &mut self.packets[id as usize];
         old.passed = true;
         let mut packet = *old;
@@ -191,15 +229,16 @@ impl Pool {
         packet.at = to;
         packet.hop = packet.hop.saturating_add(1);
         self.counts[packet.buffer as usize] += 1;
-        self.insert(packet)
+        self.insert(now, packet)
     }
 
-    /// A copy of a packet for somebody to keep, which shares its octets.
+    /// A copy of a packet for somebody to keep, which shares its octets and came with it.
     pub(crate) fn copy(&mut self, id: u32) -> u32 {
         let mut packet = self.packets[id as usize];
         (packet.passed, packet.kept) = (false, true);
         self.counts[packet.buffer as usize] += 1;
-        self.insert(packet)
+        let came = self.stays[id as usize].came;
+        self.insert(came, packet)
     }
 
     /// The entry's holder lets go of it.
@@ -278,7 +317,7 @@ mod tests {
             ecn: Ecn::NotEct,
         };
         ipv4::emit(&info, 80, pool.octets_mut(buffer));
-        pool.insert(Packet::new(buffer, 100, 0, 1, 6))
+        pool.insert(Time::ZERO, Packet::new(buffer, 100, 0, 1, 6))
     }
 
     #[test]
@@ -294,10 +333,31 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_stays_at_a_node_until_it_is_handed_to_a_link() {
+        let mut pool = Pool::new(1500);
+        let first = packet(&mut pool);
+        pool.leaves(Time(30), first);
+        assert_eq!(pool.stayed(first), Span(30));
+        let second = pool.pass(Time(100), first, 7);
+        pool.leaves(Time(100), second);
+        assert_eq!(
+            (pool.stayed(first), pool.stayed(second)),
+            (Span(30), Span(0))
+        );
+        // What is kept goes again, and has been there since the first one came.
+        let copy = pool.copy(second);
+        pool.leaves(Time(150), copy);
+        assert_eq!(pool.stayed(copy), Span(50));
+        pool.came(Time(200), second);
+        pool.leaves(Time(260), second);
+        assert_eq!(pool.stayed(second), Span(60));
+    }
+
+    #[test]
     fn hops_share_octets_until_one_changes_them() {
         let mut pool = Pool::new(1500);
         let first = packet(&mut pool);
-        let second = pool.pass(first, 7);
+        let second = pool.pass(Time::ZERO, first, 7);
         assert_eq!((pool[second].at, pool[second].hop), (7, 1));
         assert_eq!(pool[first].buffer, pool[second].buffer);
         assert_eq!(pool.inside().count(), 1);
@@ -314,7 +374,7 @@ mod tests {
         assert_eq!(pool.size(), (2, 2));
         for _ in 0..100 {
             let id = packet(&mut pool);
-            let next = pool.pass(id, 3);
+            let next = pool.pass(Time::ZERO, id, 3);
             pool.release(id);
             pool.release(next);
         }

@@ -294,7 +294,7 @@ impl Recorder {
         // A SYN stands before the first octet.
         let offset = match opens {
             true => 0.0,
-            false => f64::from(sent.seq.since(tx.iss.plus(1))),
+            false => f64::from(conn.position(sent.seq)),
         };
         let value = match sent.reason {
             Reason::First if !opens => offset,

@@ -376,6 +376,7 @@ fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
         None => FlowOutcome {
             sent_bytes: totals.octets[flow.counted_end()],
             rtt: Percentiles::of(&totals.round_trips),
+            rtt_with_repairs: ends(Blueprint::times_repairs),
             timeouts: timed.then_some(totals.timeouts),
             timeout_s: timed.then_some(totals.timeout_wait.as_secs_f64()),
             fast_retransmits: ends(Blueprint::finds_losses).then_some(totals.fast_retransmits),
@@ -404,6 +405,8 @@ fn hop_outcome(
         lost: sums.lost,
         queue_drops: sums.full + sums.early,
         early_drops: sums.early,
+        lane_drops: sums.lane,
+        node_s: sums.stayed.as_secs_f64(),
         queue_s: sums.times.queue.as_secs_f64(),
         contention_s: sums.times.contention.as_secs_f64(),
         air_s: sums.times.air.as_secs_f64(),

@@ -347,14 +347,15 @@ impl Ways for Here<'_> {
     }
 
     fn made(&mut self, octets: &[u8]) -> Option<Ticket> {
-        self.net.made(self.node, octets).map(Ticket)
+        self.net.made(self.clock.now, self.node, octets).map(Ticket)
     }
 
     fn free(&mut self, packet: Ticket) {
         let entry = &self.net.pool[packet.0];
         match entry.kept || entry.stage == Stage::Heard {
             true => self.net.pool.release(packet.0),
-            false => self.lose(packet, Lost::Queue),
+            // Lanes alone have what is on its way.
+            false => self.lose(packet, Lost::Lane),
         }
     }
 
@@ -454,7 +455,7 @@ impl Here<'_> {
         if packet.flow != NO_FLOW {
             self.flows[packet.flow].account.packets.sent += 1;
         }
-        Ticket(self.net.pool.insert(packet))
+        Ticket(self.net.pool.insert(self.clock.now, packet))
     }
 }
 

@@ -202,6 +202,10 @@ fn sum(outcome: &Outcome, sender: bool) -> Json {
     if sender && !tcp.is_empty() {
         let again: u64 = tcp.iter().map(|f| f.retransmissions).sum();
         all["retransmits"] = json!(again);
+        let copies: u64 = tcp.iter().map(|f| f.packets.copies).sum();
+        if copies > 0 {
+            all["copies_of_nodes"] = json!(copies);
+        }
     }
     if !udp.is_empty() {
         let packets: u64 = udp.iter().map(|f| f.packets.sent).sum();
@@ -257,6 +261,9 @@ fn sender(outcome: &Outcome, f: &FlowOutcome) -> Json {
     };
     let micros = |s: f64| (s * 1e6) as u64;
     side["retransmits"] = json!(f.retransmissions);
+    if f.packets.copies > 0 {
+        side["copies_of_nodes"] = json!(f.packets.copies);
+    }
     if let Some(last) = f.cwnd {
         side["max_snd_cwnd"] = json!(series("cwnd").fold(last as f64, f64::max) as u64);
     }
@@ -364,6 +371,16 @@ mod tests {
         assert_eq!(rows[2]["bits_per_second"], 8000.0);
         assert_eq!(all["end"]["sum_received"]["bits_per_second"], 10_000.0);
         let sender = &all["end"]["streams"][0]["sender"];
+        assert_eq!(sender.get("copies_of_nodes"), None);
+        let mut laned = outcome();
+        laned.flows[0].packets.copies = 7;
+        let told = iperf(&Scenario::default(), &laned, 1.0);
+        for side in [
+            &told["end"]["sum_sent"],
+            &told["end"]["streams"][0]["sender"],
+        ] {
+            assert_eq!(side["copies_of_nodes"], 7);
+        }
         assert_eq!(sender["max_snd_cwnd"], 4000);
         assert_eq!(
             (&sender["max_rtt"], &sender["mean_rtt"]),

@@ -1,16 +1,21 @@
 //! What became of the packets of a flow that did not arrive.
 
-use wifu_sim::outcome::{FlowOutcome, Outcome};
+use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
 use wifu_sim::why::percent;
 
 /// What became of packets that arrived nowhere; copies that nodes made are packets too.
 pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let p = f.packets;
-    let hops = outcome.hops.iter().filter(|h| h.flow == f.id);
-    let early = hops.map(|h| h.early_drops).sum::<u64>().min(p.queue);
+    let all = |of: fn(&HopOutcome) -> u64| {
+        let hops = outcome.hops.iter().filter(|h| h.flow == f.id);
+        hops.map(of).sum::<u64>()
+    };
+    let early = all(|h| h.early_drops).min(p.queue);
+    let lanes = all(|h| h.lane_drops).min(p.queue - early);
     let ends = [
-        (p.queue - early, "full queues"),
+        (p.queue - early - lanes, "full queues"),
         (early, "the discipline of queues"),
+        (lanes, "full lanes"),
         (p.link, "the MAC's last attempt"),
         (p.wire, "wires"),
         (p.route, "missing routes or too many hops"),

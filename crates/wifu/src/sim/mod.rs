@@ -26,6 +26,7 @@ use crate::known::Known;
 use alike::Difference;
 
 mod alike;
+mod flows;
 mod frames;
 mod handlers;
 mod json;

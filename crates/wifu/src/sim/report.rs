@@ -8,6 +8,7 @@ use wifu_sim::causes::{Causes, Link};
 use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
 use wifu_sim::why::{Losses, percent};
 
+use super::flows::flows;
 use super::handlers;
 use super::lost::lost;
 use super::table::Table;
@@ -70,94 +71,6 @@ pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) ->
     text
 }
 
-fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
-    let rerouted = outcome.flows.iter().any(|f| rerouted(outcome, f));
-    let mut table = Table::new(&[
-        ">flow",
-        "<",
-        "<protocol",
-        if rerouted {
-            ">hops at the start"
-        } else {
-            ">hops"
-        },
-        ">delivered",
-        ">in",
-        ">goodput",
-        ">RTT min",
-        ">end",
-        ">cwnd",
-        ">retransmitted",
-        ">timeouts",
-        "<",
-    ]);
-    for f in &outcome.flows {
-        let until = if f.finished { f.last_byte_s } else { None };
-        let seconds = until.unwrap_or(outcome.sim_seconds) - f.start_s;
-        let tcp = f.protocol != "udp";
-        let count = |n: u64| if tcp { n.to_string() } else { String::new() };
-        // What no part of the protocol has is told apart from none.
-        let lacks = || String::from(if tcp { "-" } else { "" });
-        let again = match f.retransmissions {
-            n if n == 0 || f.data_segments == 0 => count(n),
-            n => format!(
-                "{n} ({})",
-                percent(n as f64 / f.data_segments.max(1) as f64)
-            ),
-        };
-        table.row([
-            f.id.to_string(),
-            format!("{} > {}", f.from, f.to),
-            match profiles.get(&f.protocol) {
-                Some(profile) if !f.protocol.contains(&format!("profile={profile}")) => {
-                    format!("{} ({profile})", f.protocol)
-                }
-                _ => f.protocol.clone(),
-            },
-            f.hops.to_string(),
-            octets(f.bytes),
-            format!("{:.3} s", seconds.max(0.0)),
-            rate(f.goodput_bps),
-            f.min_rtt_s.map_or(String::new(), millis),
-            f.srtt_s.map_or(String::new(), millis),
-            f.cwnd.map_or_else(lacks, octets),
-            again,
-            f.timeouts.map_or_else(lacks, count),
-            state(outcome, f),
-        ]);
-    }
-    table.text() + &together(outcome)
-}
-
-/// Whether packets of a flow took another way than the one that it had as it began.
-fn rerouted(outcome: &Outcome, f: &FlowOutcome) -> bool {
-    // What goes to all neighbours is on no route.
-    let own = |h: &&HopOutcome| h.flow == f.id && !h.reverse && h.from != h.to;
-    let hops: Vec<u32> = outcome.hops.iter().filter(own).map(|h| h.hop).collect();
-    let each: BTreeSet<u32> = hops.iter().copied().collect();
-    each.len() < hops.len() || hops.iter().any(|h| *h > f.hops)
-}
-
-/// What all flows got together, if there are several, and how evenly.
-fn together(outcome: &Outcome) -> String {
-    if outcome.flows.len() < 2 {
-        return String::new();
-    }
-    let (all, jain) = (rate(outcome.goodput_bps()), outcome.jain());
-    let datagrams = outcome.flows.iter().filter(|f| f.datagram.is_some());
-    let datagrams = datagrams.count();
-    let mixed = datagrams > 0 && datagrams < outcome.flows.len();
-    let apart = match (outcome.overlap(), mixed) {
-        (true, false) => "",
-        (false, false) => " (of flows that were not all on at the same time)",
-        (true, true) => " (of all, datagrams included)",
-        (false, true) => " (of all, datagrams included; they were not all on at the same time)",
-    };
-    format!(
-        "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n"
-    )
-}
-
 /// Why a flow failed, if it did: not to be done when the run ends is no failure.
 pub fn failure(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let heard = outcome.links.iter().any(|l| l.from == f.from);
@@ -183,7 +96,7 @@ fn unstarted(outcome: &Outcome, f: &FlowOutcome) -> bool {
 }
 
 /// How a flow ended, if not as it should.
-fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
+pub(super) fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
     match failure(outcome, f) {
         Some(why) => why,
         None if unstarted(outcome, f) => String::from("not started"),
@@ -216,7 +129,10 @@ fn why(outcome: &Outcome, f: &FlowOutcome, (causes, all): (&Causes, &Losses)) ->
         _ => ["data", "acknowledgements"],
     };
     for (reverse, what) in [false, true].into_iter().zip(names) {
-        let own = |h: &&HopOutcome| h.flow == f.id && h.reverse == reverse && h.packets > 0;
+        let own = |h: &&HopOutcome| {
+            let any = h.packets + h.lost + h.queue_drops + h.lane_drops > 0;
+            h.flow == f.id && h.reverse == reverse && any
+        };
         let hops: Vec<&HopOutcome> = outcome.hops.iter().filter(own).collect();
         if !hops.is_empty() {
             let table = hop_table(outcome, &hops, causes);
@@ -342,6 +258,9 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
     let mut table = Table::new(&[
         "<hop",
         ">packets",
+        ">lane full",
+        ">queue full",
+        ">in node",
         ">queue",
         ">contention",
         ">air",
@@ -352,7 +271,11 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
         "<why (all frames of the link)",
     ]);
     for h in hops {
-        let each = |sum: f64| millis(sum / h.packets as f64);
+        let each = |sum: f64| match h.packets {
+            0 => String::new(),
+            n => millis(sum / n as f64),
+        };
+        let count = |n: u64| if n == 0 { String::new() } else { n.to_string() };
         let link = outcome
             .links
             .iter()
@@ -363,6 +286,13 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
         table.row([
             format!("{} > {}", h.from, h.to),
             h.packets.to_string(),
+            count(h.lane_drops),
+            count(h.queue_drops),
+            if h.node_s > 0.0 {
+                each(h.node_s)
+            } else {
+                String::new()
+            },
             each(h.queue_s),
             if link.is_some() {
                 each(h.contention_s)
@@ -508,6 +438,7 @@ fn links(outcome: &Outcome, causes: &Causes, walk: bool) -> String {
         ">attempts",
         ">failed",
         ">given up",
+        ">queue full",
         ">overheard",
         "<why",
     ]);
@@ -530,6 +461,10 @@ fn links(outcome: &Outcome, causes: &Causes, walk: bool) -> String {
                 String::new()
             } else {
                 l.failed.to_string()
+            },
+            match of_link(outcome, causes, &l.from, &l.to).map_or(0, |l| l.refused) {
+                0 => String::new(),
+                n => n.to_string(),
             },
             if l.overheard == 0 {
                 String::new()
@@ -570,7 +505,7 @@ pub fn rate(bps: f64) -> String {
     }
 }
 
-fn octets(n: u64) -> String {
+pub(super) fn octets(n: u64) -> String {
     match n as f64 {
         b if b >= 1e9 => format!("{} GB", digits(b / 1e9)),
         b if b >= 1e6 => format!("{} MB", digits(b / 1e6)),
@@ -579,7 +514,7 @@ fn octets(n: u64) -> String {
     }
 }
 
-fn millis(seconds: f64) -> String {
+pub(super) fn millis(seconds: f64) -> String {
     format!("{} ms", digits(seconds * 1e3))
 }
 
@@ -610,11 +545,16 @@ mod tests {
         let text = |start| {
             let flows = vec![after(0.0), after(start)];
             let outcome = Outcome { flows, ..outcome() };
-            super::flows(&outcome, &BTreeMap::new())
+            flows(&outcome, &BTreeMap::new())
         };
         let said = text(8.0);
         assert!(said.contains("all flows: 2.00 Mb/s from"), "{said}");
         assert!(said.contains("not all on at the same time"), "{said}");
+        let said = text(6.0);
+        assert!(
+            said.contains("of flows that were all on for 14 % of that time"),
+            "{said}"
+        );
         let said = text(0.0);
         assert!(said.contains("all flows: 4.00 Mb/s from"), "{said}");
         assert!(!said.contains("at the same time"), "{said}");
@@ -704,6 +644,8 @@ mod tests {
         let link = causes.links.entry((0, 1)).or_default();
         (link.attempts, link.failed, link.noise) = (1100, 110, 30);
         link.collisions.insert(2, 80);
+        // What the queue refused was no attempt.
+        link.refused = 4868;
         let wants = Wants {
             nodes: true,
             links: true,
@@ -719,7 +661,8 @@ mod tests {
             "congestion window 75 %, all sent, waiting for acknowledgements 25 %",
             "50.0 ms",
             "0.54 ms",
-            "80 collision with n3, 30 noise",
+            "80 collision with n3, 30 noise\n",
+            "  4868 ",
             "at, end (m)",
             "SNR, end (dB)",
             "1.0, 2.0",
@@ -812,6 +755,26 @@ mod tests {
     }
 
     #[test]
+    fn what_nodes_sent_again_and_times_with_repairs_are_told_with_the_flow() {
+        let mut outcome = outcome();
+        let said = |outcome: &Outcome| flows(outcome, &BTreeMap::new());
+        let text = said(&outcome);
+        assert!(
+            !text.contains("by nodes") && !text.contains("left first"),
+            "{text}"
+        );
+        let flow = &mut outcome.flows[0];
+        (flow.packets.copies, flow.srtt_s, flow.rtt_with_repairs) = (201, Some(0.6), true);
+        let text = said(&outcome);
+        assert!(text.contains("retransmitted  again by nodes"), "{text}");
+        assert!(text.contains(" 201 "), "{text}");
+        assert!(
+            text.contains("RTT of tcp-reno: from when a packet left first"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn what_a_discipline_dropped_is_not_called_a_full_queue() {
         let mut outcome = outcome();
         (
@@ -825,6 +788,30 @@ mod tests {
         outcome.hops[0].early_drops = 3;
         let both = "7 by full queues, 3 by the discipline of queues; of 1000";
         assert!(words(&outcome).contains(both), "{}", words(&outcome));
+    }
+
+    #[test]
+    fn what_full_lanes_and_queues_dropped_stands_at_its_hop() {
+        let mut outcome = outcome();
+        let said = |outcome: &Outcome| {
+            let text = report("", outcome, &Causes::default(), &Wants::default());
+            let lines = text
+                .lines()
+                .filter(|l| l.starts_with("hop") || l.contains("lanes"));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        assert!(!said(&outcome).contains("full"), "{}", said(&outcome));
+        (
+            outcome.flows[0].packets.sent,
+            outcome.flows[0].packets.queue,
+        ) = (1000, 10);
+        (outcome.hops[0].lane_drops, outcome.hops[0].queue_drops) = (8, 2);
+        let text = said(&outcome);
+        assert!(text.contains("lane full  queue full"), "{text}");
+        assert!(
+            text.contains("2 by full queues, 8 by full lanes; of 1000"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -98,3 +98,24 @@ fn a_relay_is_killed_and_starts_again_while_curl_fetches() {
         assert!(relay > 50 && relay < all, "{relay} of {all}");
     }
 }
+
+// What a node says to the one before it bears the addresses of the data, so the host that serves
+// the file gets packets over the link that are from itself.
+#[test]
+fn the_first_host_heeds_what_the_next_one_says_of_its_packets() {
+    let told = [("lane.hop_ack=4", 4), ("lane.credit_request=on", 0)];
+    for (set, every) in told {
+        let protocol = format!("hxh-nolh,{set}");
+        let Some((daemons, _)) = fetch(&protocol, 300_000, "") else {
+            return;
+        };
+        let (lanes, packets) = (&daemons["n5"]["lanes"], &daemons["n5"]["packets"]);
+        println!("{set}: {lanes} {packets}, n4 {}", daemons["n4"]["lanes"]);
+        assert_eq!(number(packets, "martian"), 0, "{set}: {packets}");
+        // Who hears nothing of what it keeps sends it again and again.
+        let sent = number(lanes, "sent");
+        assert!(sent < 2 * (300_000 / 1_444), "{set}: {lanes}");
+        let made = number(&daemons["n4"]["lanes"], "made");
+        assert!(made > 0 && (every == 0 || made > 300_000 / 1_444 / every / 2));
+    }
+}

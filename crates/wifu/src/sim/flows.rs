@@ -1,0 +1,156 @@
+//! How each flow did, and all together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
+use wifu_sim::why::percent;
+
+use super::report::{millis, octets, rate, state};
+use super::table::Table;
+
+/// Where all flows are on for less of the time, Jain's index says so.
+const MOSTLY: f64 = 0.9;
+
+/// A line for each flow, and what is to be said of all.
+pub(super) fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
+    let rerouted = outcome.flows.iter().any(|f| rerouted(outcome, f));
+    let mut table = Table::new(&[
+        ">flow",
+        "<",
+        "<protocol",
+        if rerouted {
+            ">hops at the start"
+        } else {
+            ">hops"
+        },
+        ">delivered",
+        ">in",
+        ">goodput",
+        ">RTT min",
+        ">end",
+        ">cwnd",
+        ">retransmitted",
+        ">again by nodes",
+        ">timeouts",
+        "<",
+    ]);
+    for f in &outcome.flows {
+        let until = if f.finished { f.last_byte_s } else { None };
+        let seconds = until.unwrap_or(outcome.sim_seconds) - f.start_s;
+        let tcp = f.protocol != "udp";
+        let count = |n: u64| if tcp { n.to_string() } else { String::new() };
+        // What no part of the protocol has is told apart from none.
+        let lacks = || String::from(if tcp { "-" } else { "" });
+        table.row([
+            f.id.to_string(),
+            format!("{} > {}", f.from, f.to),
+            match profiles.get(&f.protocol) {
+                Some(profile) if !f.protocol.contains(&format!("profile={profile}")) => {
+                    format!("{} ({profile})", f.protocol)
+                }
+                _ => f.protocol.clone(),
+            },
+            f.hops.to_string(),
+            octets(f.bytes),
+            format!("{:.3} s", seconds.max(0.0)),
+            rate(f.goodput_bps),
+            f.min_rtt_s.map_or(String::new(), millis),
+            f.srtt_s.map_or(String::new(), millis),
+            f.cwnd.map_or_else(lacks, octets),
+            again(f),
+            match f.packets.copies {
+                0 => String::new(),
+                n => n.to_string(),
+            },
+            f.timeouts.map_or_else(lacks, count),
+            state(outcome, f),
+        ]);
+    }
+    table.text() + &timed(outcome) + &together(outcome)
+}
+
+/// Segments that the sender sent again, and their share.
+fn again(f: &FlowOutcome) -> String {
+    match f.retransmissions {
+        0 if f.protocol == "udp" => String::new(),
+        n if n == 0 || f.data_segments == 0 => n.to_string(),
+        n => {
+            let share = percent(n as f64 / f.data_segments.max(1) as f64);
+            format!("{n} ({share})")
+        }
+    }
+}
+
+/// What round-trip times are of where repairs are in them.
+fn timed(outcome: &Outcome) -> String {
+    let flows = outcome.flows.iter();
+    let flows = flows.filter(|f| f.rtt_with_repairs && f.srtt_s.is_some());
+    let names: BTreeSet<&str> = flows.map(|f| f.protocol.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    match &names[..] {
+        [] => String::new(),
+        names => format!(
+            "RTT of {}: from when a packet left first, with what it waited to be repaired\n",
+            names.join("; ")
+        ),
+    }
+}
+
+/// Whether packets of a flow took another way than the one that it had as it began.
+fn rerouted(outcome: &Outcome, f: &FlowOutcome) -> bool {
+    // What goes to all neighbours is on no route.
+    let own = |h: &&HopOutcome| h.flow == f.id && !h.reverse && h.from != h.to;
+    let hops: Vec<u32> = outcome.hops.iter().filter(own).map(|h| h.hop).collect();
+    let each: BTreeSet<u32> = hops.iter().copied().collect();
+    each.len() < hops.len() || hops.iter().any(|h| *h > f.hops)
+}
+
+/// What all flows got together, if there are several, and how evenly.
+fn together(outcome: &Outcome) -> String {
+    if outcome.flows.len() < 2 {
+        return String::new();
+    }
+    let (all, jain) = (rate(outcome.goodput_bps()), outcome.jain());
+    let datagrams = outcome.flows.iter().filter(|f| f.datagram.is_some());
+    let datagrams = datagrams.count();
+    let mixed = datagrams > 0 && datagrams < outcome.flows.len();
+    let apart = apart(outcome, mixed);
+    format!(
+        "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n"
+    )
+}
+
+/// What is to be said of what flows got that had unlike times; `mixed`: some are of datagrams.
+fn apart(outcome: &Outcome, mixed: bool) -> String {
+    let share = together_for(outcome);
+    let when = match outcome.overlap() {
+        false => String::from("of flows that were not all on at the same time"),
+        true if share < MOSTLY => {
+            format!(
+                "of flows that were all on for {} of that time",
+                percent(share)
+            )
+        }
+        true => String::new(),
+    };
+    let of = if mixed {
+        "of all, datagrams included"
+    } else {
+        ""
+    };
+    match (of, &when[..]) {
+        ("", "") => String::new(),
+        ("", said) | (said, "") => format!(" ({said})"),
+        (of, when) => format!(" ({of}; {when})"),
+    }
+}
+
+/// Of the time from the first flow's start to the last one's end, the share in which all were on.
+fn together_for(outcome: &Outcome) -> f64 {
+    let ends = |of: fn(&FlowOutcome) -> f64, more: fn(f64, f64) -> f64| {
+        outcome.flows.iter().map(of).reduce(more).unwrap_or(0.0)
+    };
+    let all = ends(|f| f.until_s, f64::max) - ends(|f| f.start_s, f64::min);
+    let both = ends(|f| f.until_s, f64::min) - ends(|f| f.start_s, f64::max);
+    (both / all.max(1e-9)).max(0.0)
+}
