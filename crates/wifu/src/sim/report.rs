@@ -543,8 +543,11 @@ mod tests {
             ..one.clone()
         };
         let text = |start| {
-            let flows = vec![after(0.0), after(start)];
-            let outcome = Outcome { flows, ..outcome() };
+            let both = vec![after(0.0), after(start)];
+            let outcome = Outcome {
+                flows: both,
+                ..outcome()
+            };
             flows(&outcome, &BTreeMap::new())
         };
         let said = text(8.0);
