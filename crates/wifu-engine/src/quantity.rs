@@ -97,8 +97,10 @@ const NONE: Facts = Facts::NONE;
 const OCTETS: &str = "octets";
 const BPS: &str = "bit/s";
 
+type OfConn = (&'static str, fn(&Conn) -> u32);
+
 /// Of an end these are octets whatever its numbers count.
-pub(crate) const SEQUENCE: [(&str, fn(&Conn) -> u32); 3] = [
+pub(crate) const SEQUENCE: [OfConn; 3] = [
     ("flight", Conn::flight),
     ("send_q", Conn::unacked),
     ("unsent", Conn::unsent),
