@@ -99,7 +99,7 @@ const BPS: &str = "bit/s";
 
 type OfConn = (&'static str, fn(&Conn) -> u32);
 
-/// Of an end these are octets whatever its numbers count.
+/// Stretches of sequence space that ends tell in octets, whatever their numbers count.
 pub(crate) const SEQUENCE: [OfConn; 3] = [
     ("flight", Conn::flight),
     ("send_q", Conn::unacked),

@@ -6,8 +6,9 @@ use wifu_engine::descriptor::NoteSpec;
 use wifu_engine::{
     Access, Board, Component, Cx, Descriptor, Fact, Facts, Kind, Library, Role, Segment, Want,
 };
-use wifu_node::{Registry, Substrate, Teller, facts};
-use wifu_wire::Time;
+use wifu_node::{Lanes, LanesConfig, Registry, Substrate, Teller, facts};
+use wifu_wire::ipv4::{self, HEADER, TTL};
+use wifu_wire::{Ecn, Head, IpInfo, Rng, Time, hxh};
 
 const FILE: &str = r#"
 [protocol.mine]
@@ -568,4 +569,42 @@ fn an_annotation_that_a_handler_reads_must_be_written_by_somebody() {
     );
     let says = text.replace("[handlers", "watch.add = [\"says\"]\n[handlers");
     assert!(with(&says).is_ok());
+}
+
+/// Control between neighbours, and nothing else, ends at lanes that are for it.
+#[test]
+fn only_what_lanes_say_to_each_other_ends_at_lanes() {
+    let registry = registry("");
+    let hxh = registry.resolve("hxh").unwrap();
+    let mut lanes = Lanes::new(LanesConfig::default(), &[Arc::clone(&hxh)], Rng::new(1)).unwrap();
+    let wire = &hxh.ends.wire;
+    let kind = wire.place("type").unwrap().word;
+    let packet = |what: u32, proto: u8| {
+        let mut head = Head::default();
+        head.set(kind, what);
+        let mut packet = vec![0; 200];
+        let len = wire.emit(&head, &mut packet[HEADER..]);
+        let ip = IpInfo {
+            src: [10, 0, 0, 1].into(),
+            dst: [10, 0, 0, 5].into(),
+            proto,
+            ttl: TTL,
+            ecn: Ecn::NotEct,
+        };
+        ipv4::emit(&ip, len, &mut packet);
+        packet.truncate(HEADER + len);
+        packet
+    };
+    let own = hxh.ends.number;
+    for between in [hxh::CREDIT_REQUEST, hxh::CREDITS, hxh::HOP_ACK] {
+        let told = packet(between, own);
+        assert!(lanes.ends_here(&told), "{between}");
+        assert!(!lanes.ends_here(&told[..HEADER + 10]), "{between}, cut off");
+        // Of another protocol, which nobody serves here.
+        assert!(!lanes.ends_here(&packet(between, own - 1)), "{between}");
+    }
+    for passes in [hxh::DATA, hxh::ACK, hxh::NACK, hxh::SYN, hxh::RST] {
+        assert!(!lanes.ends_here(&packet(passes, own)), "{passes}");
+    }
+    assert!(!lanes.ends_here(&[0x45; 20]) && !lanes.ends_here(&[]));
 }
