@@ -47,8 +47,9 @@ def apply_override(source: dict[str, Value], override: str, multirun: bool = Fal
         else:
             set_path(source.setdefault("scenario", {}), key, options[0])
     else:
-        # Axes first: `hosp` is rather the plan's `hops` than some key of a scenario.
-        meant = _native.meant(key, sorted(vary)) or nearest(key, [*KEYS, *vary, *SCENARIO_HEADS])
+        # Letters that changed places first: `hosp` is rather the plan's `hops` than `host`.
+        swapped = [name for name in vary if sorted(name) == sorted(key)]
+        meant = nearest(key, swapped or [*KEYS, *vary, *SCENARIO_HEADS])
         meant = f"did you mean `radio.{key}`?" if _of_radio(key) else meant
         raise PlanError(f"{key} is neither an axis nor a key of plan or scenario; {meant}")
 
