@@ -3,7 +3,6 @@
 
 use crate::blueprint::Blueprint;
 use crate::board::{Board, Facts, RttFacts};
-use crate::conn::Conn;
 use crate::descriptor::Descriptor;
 use crate::store::StoreKind;
 use wifu_wire::{Span, names};
@@ -97,13 +96,19 @@ const NONE: Facts = Facts::NONE;
 const OCTETS: &str = "octets";
 const BPS: &str = "bit/s";
 
-type OfConn = (&'static str, fn(&Conn) -> u32);
+/// A stretch of sequence space of an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stretch {
+    Flight,
+    Unacked,
+    Unsent,
+}
 
 /// Stretches of sequence space that ends tell in octets, whatever their numbers count.
-pub(crate) const SEQUENCE: [OfConn; 3] = [
-    ("flight", Conn::flight),
-    ("send_q", Conn::unacked),
-    ("unsent", Conn::unsent),
+pub(crate) const SEQUENCE: [(&str, Stretch); 3] = [
+    ("flight", Stretch::Flight),
+    ("send_q", Stretch::Unacked),
+    ("unsent", Stretch::Unsent),
 ];
 
 /// The numbers on the board, with the units that they have where octets are numbered
@@ -183,7 +188,7 @@ pub struct Watched(pub(crate) Of);
 pub(crate) enum Of {
     Board(&'static Quantity),
     /// One of [`SEQUENCE`].
-    Sequence(fn(&Conn) -> u32),
+    Sequence(Stretch),
     Offered,
     /// By the number of its slot.
     Probe(usize, &'static str),

@@ -10,7 +10,7 @@ use crate::component::{Aside, Component, Cx, Lent, Outbox, Outlet, SLOTS, Stores
 use crate::composition::ConfigError;
 use crate::descriptor::Descriptor;
 use crate::permit::Limit;
-use crate::quantity::{Of, Watched};
+use crate::quantity::{Of, Stretch, Watched};
 use crate::signal::{Fault, Sent};
 use crate::store::{Records, SendStore, Ticket};
 use std::sync::Arc;
@@ -387,7 +387,14 @@ impl Conn {
     pub fn value(&self, of: Watched) -> Option<f64> {
         let (slot, name) = match of.0 {
             Of::Board(quantity) => return quantity.of(self.board()),
-            Of::Sequence(of) => return Some(f64::from(of(self))),
+            Of::Sequence(stretch) => {
+                let octets = match stretch {
+                    Stretch::Flight => self.flight(),
+                    Stretch::Unacked => self.unacked(),
+                    Stretch::Unsent => self.unsent(),
+                };
+                return Some(f64::from(octets));
+            }
             Of::Offered => {
                 let c = &self.counters;
                 return Some(c.octets_out.saturating_sub(c.octets_again) as f64);
