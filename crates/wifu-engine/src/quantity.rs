@@ -22,8 +22,8 @@ pub struct Quantity {
     /// It is of a retransmission timer: nobody knows it where who writes the section has none
     /// ([`Descriptor::times_out`]).
     pub timed: bool,
-    /// It is a stretch of sequence space: packets where these are numbered, but for what
-    /// [`SEQUENCE`] has.
+    /// It is a stretch of sequence space: packets where these are numbered. Not so the quantities
+    /// that are bytes in every protocol, peaks and cumulative counts of data.
     pub sequence: bool,
     get: fn(&Board) -> Option<f64>,
 }
