@@ -103,9 +103,11 @@ struct HopCredit {
     rtt: Ewma,
     /// A packet may go without a credit.
     force: bool,
-    /// A question is due; whether one was asked since the last credit.
+    /// A question is due; whether one was asked that neither an answer nor the wait has ended, and
+    /// the last packet that had been handed down before it.
     ask: bool,
     asked: bool,
+    before: Option<Seq>,
     /// Waits in a row that nothing ended.
     streak: u32,
     /// Packets that came back and wait as those of the queue do, perhaps outside of it.
@@ -131,6 +133,7 @@ impl HopCredit {
             force: false,
             ask: false,
             asked: false,
+            before: None,
             streak: 0,
             back: 0,
             counts: [0; 5],
@@ -168,8 +171,6 @@ impl HopCredit {
     fn refill(&mut self, left: u32, cx: &mut Cx<'_>) {
         self.left = Some(left);
         (self.streak, self.force) = (0, false);
-        // Whoever has none to give is asked again when the wait is over.
-        self.asked &= left == 0;
         cx.out.disarm(0);
         self.review(cx);
     }
@@ -181,6 +182,12 @@ impl HopCredit {
             r.min = if r.samples == 0 { rtt } else { r.min.min(rtt) };
             (r.last, r.srtt, r.samples) = (rtt, smooth, r.samples + 1);
         });
+    }
+
+    /// What the next hop says it takes, less what is on its way there.
+    fn fresh(&self, says: u32) -> u32 {
+        let under_way = if self.adjusted { self.sent.len() } else { 0 };
+        says.saturating_sub(under_way as u32)
     }
 
     /// The next hop never got this one: as if it had not been sent.
@@ -225,8 +232,14 @@ impl Component for HopCredit {
         let from = seg.frame.transmitter;
         let next = seg.frame.along && from.is_some() && from == cx.board.site.next_hop;
         if next && seg.head.get(self.kind) == hxh::CREDITS && self.left.is_some() {
-            self.sent.clear();
-            self.refill(seg.head.get(self.credits), cx);
+            // A driver sends in order: what was handed down before the question is there, or lost.
+            let before = self.before.take();
+            let at = self.sent.iter().position(|x| Some(x.0) == before);
+            self.sent.drain(..at.map_or(0, |i| i + 1));
+            let says = seg.head.get(self.credits);
+            // Whoever has none to give is asked again when the wait is over.
+            self.asked &= says == 0;
+            self.refill(self.fresh(says), cx);
         }
         Admit::Pass
     }
@@ -246,7 +259,7 @@ impl Component for HopCredit {
         }
         let says = seg.head.get(self.credits);
         let left = if self.adjusted {
-            let fresh = says.saturating_sub(self.sent.len() as u32);
+            let fresh = self.fresh(says);
             // What is heard of is older than all that is known: at most so many.
             let sure = found.is_some() || self.sent.is_empty();
             let most = if sure {
@@ -299,6 +312,7 @@ impl Component for HopCredit {
 
     fn fill(&mut self, _want: &Want, out: &mut Out<'_>, _cx: &mut Cx<'_>) {
         (self.ask, self.asked) = (false, true);
+        self.before = self.sent.back().map(|x| x.0);
         self.counts[2] += 1;
         out.head.set(self.kind, hxh::CREDIT_REQUEST);
     }
@@ -627,5 +641,31 @@ mod tests {
         let mut t = lane(4, &[]);
         let _ = (send(&mut t, 1), send(&mut t, 2));
         assert!(t.offer(Kind::Probe).is_none(), "not unless it is told to");
+    }
+
+    /// An answer knows of what was handed down before the question, and of nothing that was since.
+    #[test]
+    fn an_answer_counts_less_what_left_after_the_question() {
+        let mut t = lane(8, &[("credit_request", "on")]);
+        for x in 1..=4 {
+            let _ = send(&mut t, x);
+        }
+        let want = t.offer(Kind::Probe).expect("a question");
+        let _ = t.fill(&want, &mut Head::default());
+        // Meanwhile the next hop is heard: two credits for packets 3 to 6.
+        hear(&mut t, 2, 4);
+        assert_eq!((credits(&t), t.probe("waiting")), (2, Some(2.0)));
+        let _ = (send(&mut t, 5), send(&mut t, 6));
+        assert!(t.offer(Kind::Probe).is_none(), "one question at a time");
+        let mut answer = Head::default();
+        answer.set(KIND, hxh::CREDITS);
+        answer.set(CREDITS, 3);
+        let frame = FrameFacts {
+            transmitter: Some(neighbour()),
+            along: true,
+            ..FrameFacts::NONE
+        };
+        let _ = t.segment_by(&answer, &[], &frame);
+        assert_eq!((credits(&t), t.probe("waiting")), (1, Some(2.0)));
     }
 }
