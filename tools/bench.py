@@ -1,10 +1,10 @@
 """`make bench`: WiFu's TCP beside the kernel's, in one run, interleaved.
 
-Five tables: goodput over shaped links as a ratio to the kernel's Reno, fairness of ten flows on
+Six tables: goodput over shaped links as a ratio to the kernel's Reno, fairness of ten flows on
 one link, the speed of a single flow without shaping, what handlers at the kernel's hooks cost its
-TCP, and the speed of the mesh simulator. Every figure is the median of several transfers or runs;
-what is compared takes turns in an order drawn anew for each round, so that a slow moment of the
-machine meets all.
+TCP, by which path a relay's packets come to handlers, and the speed of the mesh simulator. Every
+figure is the median of several transfers or runs; what is compared takes turns in an order drawn
+anew for each round, so that a slow moment of the machine meets all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from netlab import Lab, LabError, Process, daemon_answers, main_guard, need, run, wait_for
+from netlab import (
+    Lab,
+    LabError,
+    Process,
+    cpu_seconds,
+    daemon_answers,
+    main_guard,
+    need,
+    run,
+    wait_for,
+)
 
 KERNEL = "kernel:reno"
 RATES_MBIT = [10.0, 100.0, 1000.0]
@@ -83,6 +93,12 @@ class Bench:
 
         Where everything came in a single read there is no such span: then from the start.
         """
+        return [goodput(s) for s in self.streams(system, amount, timeout)]
+
+    def streams(
+        self, system: str, amount: Sequence[str], timeout: float = 120
+    ) -> list[dict[str, Any]]:
+        """What the report says of each stream of one transfer."""
         client = ["perf", "-c", self.lab.a.address, "-C", system, *amount, "-J"]
         client += ["--socket", str(self.lab.door(self.lab.b))]
         for _ in range(20):
@@ -93,7 +109,8 @@ class Bench:
             time.sleep(0.05)  # the server is still tidying up after the test before
         if "error" in report:
             raise LabError(f"{system}: {report['error']}")
-        return [goodput(s) for s in report["end"]["streams"]]
+        streams: list[dict[str, Any]] = report["end"]["streams"]
+        return streams
 
     def rounds(
         self, count: int, amount: Sequence[str], order: random.Random
@@ -272,6 +289,87 @@ def interception(args: argparse.Namespace, order: random.Random) -> Table:
     return table
 
 
+# Paths by which packets of a relay come to a handler that does nothing, and the command there.
+RELAYED = """
+[protocol.relayed]
+extends = "tcp-reno"
+number = 245
+"""
+BROUGHT = """
+[handlers.relayed]
+chain = ["null"]
+"""
+PATHS: dict[str, list[str]] = {
+    "none: the kernel forwards": [],
+    "packet ring (`wifu daemon --serve`)": ["daemon", "--serve", "relayed"],
+    "NFQUEUE (`wifu core`)": ["core", "--by", "nfqueue"],
+    "TUN (`wifu core --by tun`)": ["core", "--by", "tun"],
+}
+UNHURRIED = ["-b", "10M", "-t", "2"]
+
+
+@contextlib.contextmanager
+def relaying(lab: Lab, wifu: Path, command: Sequence[str]) -> Iterator[Process | None]:
+    """Have the router's packets take a path meanwhile."""
+    if lab.router is None or not command:
+        yield None
+        return
+    for device in ("eth0", "eth1"):  # daemons serve by interfaces that have addresses
+        address = f"{lab.router.address}/32"
+        lab.router.run("ip", "address", "replace", address, "dev", device)
+    files: list[str | Path] = ["--config", lab.scratch / "hooked.toml"]
+    if command[0] == "daemon":
+        files = ["--file", lab.scratch / "relayed.toml", "--socket", lab.door(lab.router)]
+    program = lab.start(lab.router, wifu, *command, *files)
+    try:
+        if command[0] == "daemon":
+            answers = partial(daemon_answers, lab.router, wifu, lab.door(lab.router))
+            wait_for("the router's daemon", answers, program)
+        else:
+            wait_for("wifu core", lambda: "ready" in program.said(), program)
+        yield program
+    finally:
+        program.stop()
+
+
+def paths(args: argparse.Namespace, order: random.Random) -> Table:
+    """What a relay's packets gain and lose by the path on which a handler sees them."""
+    head = [
+        "path",
+        "unshaped, Mb/s",
+        "round trip at 10 Mb/s, us",
+        "CPU of the program, us a packet",
+    ]
+    title = (
+        "A relay, by the path on which a handler that does nothing gets its packets: median (range)"
+    )
+    table = Table(title, head, [], [])
+    with Lab("paths", None, offloads=False, routed=True) as lab:
+        ends = lab.scratch / "ends.toml"
+        ends.write_text(RELAYED)
+        (lab.scratch / "relayed.toml").write_text(RELAYED + BROUGHT)
+        (lab.scratch / "hooked.toml").write_text(NULL.format(json.dumps(["forward"])))
+        bench = Bench(lab, args.bin / "wifu", ["relayed"], ["--file", str(ends)])
+        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in PATHS}
+        for _ in range(args.rounds):
+            for name in order.sample(list(PATHS), len(PATHS)):
+                with relaying(lab, bench.wifu, PATHS[name]) as program:
+                    (calm,) = bench.streams("relayed", UNHURRIED)
+                    before = cpu_seconds(program.popen.pid) if program else 0.0
+                    (busy,) = bench.streams("relayed", ["-t", str(args.seconds)])
+                    spent = cpu_seconds(program.popen.pid) - before if program else 0.0
+                own = busy["wifu"]
+                packets = own["segments"] + own["feedback_segments"]
+                trip = calm["wifu"]["round_trips"]["p50_s"]
+                found[name].append((goodput(busy), 1e6 * trip, 1e6 * spent / packets))
+    for name, rounds in found.items():
+        rates, trips, costs = zip(*rounds, strict=True)
+        table.rows.append([name, mbit(rates), spread(trips), spread(costs)])
+        table.raw.append({"path": name, "rate_rtt_cost": rounds})
+        print("  " + ", ".join(table.rows[-1]), flush=True)
+    return table
+
+
 def simulator(args: argparse.Namespace, _order: random.Random) -> Table:
     """CPU time of the mesh simulator, one thread."""
     head = ["run", "simulated s per CPU s", "us per attempt", "published: ns-2, ns-3"]
@@ -333,7 +431,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7, help="transfers of 10 MB per system")
     parser.add_argument("--seconds", type=int, default=5, help="of an unshaped transfer")
     parser.add_argument("--seed", type=int, default=1, help="of the order of turns")
-    tables = ["shaped", "fairness", "unshaped", "interception", "simulator"]
+    tables = ["shaped", "fairness", "unshaped", "interception", "paths", "simulator"]
     parser.add_argument("--only", choices=tables, help="one table")
     parser.add_argument(
         "--daemon", nargs="*", default=["--direct"], help="its options on shaped links; %(default)s"
@@ -359,6 +457,7 @@ def main() -> int:
         "fairness": fairness,
         "unshaped": unshaped,
         "interception": interception,
+        "paths": paths,
         "simulator": simulator,
     }
     for name, measure in tests.items():

@@ -259,7 +259,8 @@ class Lab:
 
     def door(self, host: Host) -> Path:
         """Return the path of the socket of a host's daemon, in a folder that goes with the lab."""
-        folder = self.scratch / ("a" if host is self.a else "b")
+        names = {self.a.name: "a", self.b.name: "b"}
+        folder = self.scratch / names.get(host.name, "router")
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder / "daemon.sock"
 
