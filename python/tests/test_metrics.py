@@ -425,3 +425,11 @@ def test_what_came_at_once_has_no_rate_at_the_receiver() -> None:
     row = metrics.run_row(told, Measure("receiver"))
     assert np.isnan(row["goodput"]) and np.isnan(row["starved"]) and np.isnan(row["aggregate"])
     assert metrics.run_row(told, Measure())["goodput"] == 4000.0
+
+
+def test_octets_that_arrived_wrong_are_those_of_all_flows_or_unknown() -> None:
+    flows = [{"id": n, "protocol": "hxh", "corrupt": n} for n in (0, 1, 2)]
+    corrupt = RUN_METRICS["corrupt"].compute
+    assert corrupt({"flows": flows}, np.array([])) == 3
+    unknown = [*flows, {"id": 3, "protocol": "tcp-reno"}]
+    assert np.isnan(corrupt({"flows": unknown}, np.array([])))

@@ -397,6 +397,14 @@ RUN_METRICS: dict[str, Metric] = {
     "routeless": Metric(
         "longest time for which routing had no way for a flow", "s", 1.0, "less", _routeless
     ),
+    "corrupt": Metric(
+        "octets that arrived wrong",
+        "octets",
+        1.0,
+        "less",
+        _flows_sum("corrupt"),
+        about="Of what a receiver's application got, compared octet by octet with what was sent.",
+    ),
     "finished": Metric(
         "flows that finished",
         "%",

@@ -477,6 +477,8 @@ class Traffic:
             if own.get(key) is not None:
                 out[key] = heard + float(own[key]) / slower
         out["finished"] = out["finished"] and "last_byte_s" in out
+        if own.get("corrupt") is not None:
+            out["corrupt"] = int(own["corrupt"])
         if "retransmits" in sender:
             out["retransmissions"] = int(sender["retransmits"])
         out |= apps_live.counted(own, slower)

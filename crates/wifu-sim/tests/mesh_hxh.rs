@@ -254,6 +254,22 @@ fn where_nothing_is_overheard_one_packet_goes_per_wait() {
 }
 
 //= spec#10.9
+// "`credit_request` (control type 8 to the next hop, answered by type 9 with its credits)"
+#[test]
+fn hxh_next_asks_where_the_form_that_it_extends_waits() {
+    let deaf = "[radio]\nattempts = 7\npromiscuous = false\n";
+    let waits = run("hxh-nolh,lane.packets=16", 4, "300k", deaf);
+    tell("waits", &waits);
+    let asks = run("hxh-next", 4, "300k", deaf);
+    tell("asks", &asks);
+    assert_eq!(last(&asks, "n1.hop-credit.heard"), 0.0);
+    assert!(last(&asks, "n1.hop-credit.asked") > 1.0);
+    assert!(last(&asks, "n2.hop-queue.answered") > 1.0);
+    let [waited, asked] = [&waits, &asks].map(|o| o.flows[0].until_s);
+    assert!(asked < 0.5 * waited, "{asked} and {waited} s");
+}
+
+//= spec#10.9
 #[test]
 fn as_in_ns2_the_mac_repairs_each_hop() {
     let ring = "ring = 1\nqueue = 1\n";

@@ -305,7 +305,7 @@ fn who_has_no_window_or_no_timer_has_no_numbers_of_it() {
     }
     let none = |name| (name, false, false);
     let atp = ["atp", "atp-adaptive", "atp-aggressive", "atp-next"].map(none);
-    let hxh = ["hxh", "hxh-nolh", "hxh-ns2"].map(none);
+    let hxh = ["hxh", "hxh-next", "hxh-nolh", "hxh-ns2"].map(none);
     lacking.sort_unstable();
     assert_eq!(
         lacking,

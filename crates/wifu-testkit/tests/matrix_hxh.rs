@@ -9,8 +9,8 @@ use wifu_engine::{Blueprint, Endpoint, EndpointConfig, Fault, State};
 use wifu_testkit::pair::{App, Fate, Flying, Pair, SERVER, Step, pattern};
 use wifu_wire::{Head, Rng, Seq, Span, Time, Wire, hxh};
 
-/// With confirmation over the last hop, without, and as in ns-2.
-const SPECS: [&str; 3] = ["hxh", "hxh-nolh", "hxh-ns2"];
+/// With confirmation over the last hop, without, as in ns-2, and with requests for credits.
+const SPECS: [&str; 4] = ["hxh", "hxh-nolh", "hxh-ns2", "hxh-next"];
 
 /// Payload of a full packet.
 const FULL: usize = 1_444;

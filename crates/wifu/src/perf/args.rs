@@ -105,7 +105,7 @@ pub struct Args {
     #[arg(long, value_name = "HEX", requires = "app", value_parser = parse_stream)]
     pub stream: Option<u64>,
     /// Record in the JSON (`wifu.arrivals` of a stream) how many bytes had arrived when, at most
-    /// once in so many seconds
+    /// once in so many seconds, and compare them with what was sent (`wifu.corrupt`)
     #[arg(long, value_name = "SECONDS", value_parser = parse_resolution,
           conflicts_with = "omit")]
     pub arrivals: Option<f64>,

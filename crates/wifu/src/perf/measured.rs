@@ -37,6 +37,9 @@ pub struct Totals {
     /// When bytes arrived: seconds since the start, bytes by then; if that was asked for.
     #[serde(default)]
     pub arrivals: Option<Vec<(f64, u64)>>,
+    /// Bytes that arrived and are not what was sent, where arrivals are recorded.
+    #[serde(default)]
+    pub corrupt: Option<u64>,
     /// Round-trip times and windows over the test; at the sender.
     pub tcp: Option<Extremes>,
     /// What the sender's stack counted over the test.

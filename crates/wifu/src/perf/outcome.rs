@@ -169,6 +169,9 @@ pub struct EndWifu {
     /// bytes by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Vec<(f64, u64)>>,
+    /// Bytes that arrived and are not what was sent; compared where `arrivals` are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrupt: Option<u64>,
     /// When the receiver started, by its host's monotonic clock, seconds: not exactly when the
     /// sender did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -305,6 +308,7 @@ impl EndStream {
                 feedback_segments: rx.feedback_segments.or(tx.feedback_segments),
                 arrival: Arrival::new(rx.bytes, rx.times),
                 arrivals: rx.arrivals,
+                corrupt: rx.corrupt,
                 monotonic_s: rx.monotonic_s,
             },
         }

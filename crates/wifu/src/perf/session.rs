@@ -410,6 +410,7 @@ impl Run<'_> {
                     seconds: last.filter(|_| sized).unwrap_or(end),
                     times,
                     arrivals: stream.counters.points(),
+                    corrupt: stream.counters.corrupt(),
                     tcp: meter.extremes(),
                     stack: meter.stack(),
                     feedback_segments: meter.feedback(stream),

@@ -58,6 +58,8 @@ pub struct Counters {
     pub last: AtomicU64,
     /// What arrived when, on a stream that receives, if the test wants to know.
     pub arrivals: Option<Mutex<Recorder>>,
+    /// Bytes that arrived and are not what was sent, where arrivals are recorded.
+    pub corrupt: AtomicU64,
 }
 
 impl Counters {
@@ -81,6 +83,11 @@ impl Counters {
         let arrivals = self.arrivals.as_ref()?;
         let arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         Some(arrivals.points())
+    }
+
+    /// Bytes that arrived wrong, if that was looked at.
+    pub fn corrupt(&self) -> Option<u64> {
+        self.arrivals.as_ref().map(|_| self.corrupt.load(Relaxed))
     }
 }
 
@@ -365,11 +372,18 @@ impl Worker {
     fn receive(&self) -> io::Result<()> {
         self.socket.set_read_timeout(Some(NAP))?;
         let mut buffer = vec![0u8; self.block.max(MIN_READ)];
+        // Only a `wifu perf` asks for arrivals, and that sends such blocks.
+        let checked = self.counters.arrivals.is_some();
+        let mut expected = checked.then(|| Expected::new(self.block));
         let mut heard = Instant::now();
         while !self.shared.stopped() {
             match (&*self.socket).read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(count) => {
+                    if let Some(expected) = &mut expected {
+                        let wrong = expected.wrong(&buffer[..count]);
+                        self.counters.corrupt.fetch_add(wrong, Relaxed);
+                    }
                     self.counters.count(count, self.shared.epoch);
                     heard = Instant::now();
                 }
@@ -410,4 +424,55 @@ pub fn payload(len: usize) -> Vec<u8> {
         chunk.copy_from_slice(&state.to_ne_bytes()[..chunk.len()]);
     }
     bytes
+}
+
+/// What a stream of blocks looks like from where it was read last.
+struct Expected {
+    block: Vec<u8>,
+    at: usize,
+}
+
+impl Expected {
+    fn new(len: usize) -> Expected {
+        Expected {
+            block: payload(len.max(1)),
+            at: 0,
+        }
+    }
+
+    /// How many of the next octets are not what was sent.
+    fn wrong(&mut self, mut octets: &[u8]) -> u64 {
+        let mut wrong = 0;
+        while !octets.is_empty() {
+            let rest = &self.block[self.at..];
+            let (now, later) = octets.split_at(octets.len().min(rest.len()));
+            if *now != rest[..now.len()] {
+                wrong += now.iter().zip(rest).filter(|(a, b)| a != b).count() as u64;
+            }
+            self.at = (self.at + now.len()) % self.block.len();
+            octets = later;
+        }
+        wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_that_are_not_those_of_the_blocks_are_counted() {
+        let sent: Vec<u8> = [payload(10), payload(10), payload(4)].concat();
+        for step in [1, 3, 10, 24] {
+            let mut expected = Expected::new(10);
+            let wrong: u64 = sent.chunks(step).map(|part| expected.wrong(part)).sum();
+            assert_eq!(wrong, 0, "read {step} at a time");
+            let mut spoilt = sent.clone();
+            spoilt[2] ^= 1;
+            spoilt[19] ^= 0x80;
+            let mut expected = Expected::new(10);
+            let wrong: u64 = spoilt.chunks(step).map(|part| expected.wrong(part)).sum();
+            assert_eq!(wrong, 2, "read {step} at a time");
+        }
+    }
 }

@@ -158,9 +158,17 @@ fn steady_streams_record_what_arrives_when_they_are_asked_to() {
     assert!(found.len() > 10, "{}", found.len());
     assert!(found.windows(3).all(|w| w[2].0 - w[0].0 >= 0.01));
     assert!(found.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 < w[1].1));
+    let streams = at(&report, "end.streams").as_array().unwrap();
+    assert_eq!(
+        at(&streams[0], "wifu.corrupt"),
+        0,
+        "compared octet by octet"
+    );
     let without = server.test(&["-n", "1K"]);
     let streams = at(&without, "end.streams").as_array().unwrap();
-    assert_eq!(streams[0].pointer("/wifu/arrivals"), None);
+    for key in ["arrivals", "corrupt"] {
+        assert_eq!(streams[0].pointer(&format!("/wifu/{key}")), None);
+    }
 }
 
 #[test]

@@ -165,6 +165,7 @@ impl Client<'_> {
                 seconds,
                 times: self.count.times,
                 arrivals: self.count.recorder.as_ref().map(|r| r.points()),
+                corrupt: None,
                 tcp: None,
                 stack: None,
                 feedback_segments: None,

@@ -123,6 +123,7 @@ impl Server<'_> {
                 seconds: stopped.as_secs_f64(),
                 times: self.count.times,
                 arrivals: self.count.recorder.as_ref().map(|r| r.points()),
+                corrupt: None,
                 tcp: None,
                 stack: None,
                 feedback_segments: self.feedback,
