@@ -133,6 +133,8 @@ type Address = (u8, u16, IpAddr);
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     by_address: BTreeMap<Address, ListenId>,
+    /// By protocol number, those that take what no other listener has an address for.
+    everywhere: BTreeMap<u8, ListenId>,
     by_id: BTreeMap<ListenId, Listener>,
     /// Those to which an opener came since that was polled, each once.
     asked: VecDeque<ListenId>,
@@ -140,8 +142,15 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// The listener for an address: the exact one before "any address".
+    /// The listener for an address: the exact one before "any address", and that before one that
+    /// takes all.
     pub(super) fn find(&self, proto: u8, local: SocketAddr) -> Option<ListenId> {
+        let all = || self.everywhere.get(&proto).copied();
+        self.holder(proto, local).or_else(all)
+    }
+
+    /// The listener that has an address, or its port at any address.
+    pub(super) fn holder(&self, proto: u8, local: SocketAddr) -> Option<ListenId> {
         let at = |ip| self.by_address.get(&(proto, local.port(), ip)).copied();
         at(local.ip()).or_else(|| at(any(local.ip())))
     }
@@ -188,19 +197,43 @@ impl Listeners {
         if self.by_address.contains_key(&address) {
             return Err(ListenError(local));
         }
+        let id = self.add(blueprint, vec![address], (backlog, kept));
+        self.by_address.insert(address, id);
+        Ok(id)
+    }
+
+    /// One that takes what no other listener has an address for, whatever it is for; in place of
+    /// the one before.
+    pub(super) fn everywhere(
+        &mut self,
+        blueprint: Arc<Blueprint>,
+        backlog: usize,
+        kept: Kept,
+    ) -> ListenId {
+        let number = blueprint.number;
+        let id = self.add(blueprint, Vec::new(), (backlog, kept));
+        self.everywhere.insert(number, id);
+        id
+    }
+
+    fn add(
+        &mut self,
+        blueprint: Arc<Blueprint>,
+        addresses: Vec<Address>,
+        (backlog, kept): (usize, Kept),
+    ) -> ListenId {
         let id = ListenId(self.next);
         self.next += 1;
-        self.by_address.insert(address, id);
         let listener = Listener {
             blueprint,
             backlog: backlog.max(1),
             embryos: VecDeque::new(),
             cache: Cache::new(kept),
-            addresses: vec![address],
+            addresses,
             asked: false,
         };
         self.by_id.insert(id, listener);
-        Ok(id)
+        id
     }
 
     /// What is opened from now on is of another blueprint; false if its packets would be others, or
@@ -212,9 +245,7 @@ impl Listeners {
         (backlog, kept): (usize, Kept),
     ) -> bool {
         let listener = self.by_id.get_mut(&id);
-        let Some(listener) =
-            listener.filter(|l| l.addresses.iter().all(|a| a.0 == blueprint.number))
-        else {
+        let Some(listener) = listener.filter(|l| l.blueprint.number == blueprint.number) else {
             return false;
         };
         listener.blueprint = Arc::clone(blueprint);
@@ -246,6 +277,7 @@ impl Listeners {
     /// It takes no more; its embryos.
     pub(super) fn remove(&mut self, id: ListenId) -> impl Iterator<Item = ConnId> + use<> {
         let gone = self.by_id.remove(&id);
+        self.everywhere.retain(|_, l| *l != id);
         if let Some(gone) = &gone {
             for address in &gone.addresses {
                 self.by_address.remove(address);

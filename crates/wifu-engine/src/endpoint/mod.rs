@@ -180,6 +180,18 @@ impl Endpoint {
         Ok(id)
     }
 
+    /// Take what opens connections to whatever address and port, but for those that another listener
+    /// has: also addresses that are not this node's, where the driver hands in such packets
+    /// ([`EndpointConfig::between`]). In place of the one before of this protocol number.
+    pub fn listen_everywhere(&mut self, blueprint: &Arc<Blueprint>, backlog: usize) -> ListenId {
+        let kept = admission(blueprint).keeps();
+        let id = self
+            .listeners
+            .everywhere(Arc::clone(blueprint), backlog, kept);
+        self.serve(blueprint);
+        id
+    }
+
     /// Take with other parameters what opens connections from now on: those that are being opened
     /// keep theirs. False if nobody listens so, or by another protocol number.
     pub fn retune(&mut self, id: ListenId, blueprint: &Arc<Blueprint>, backlog: usize) -> bool {
@@ -266,7 +278,7 @@ impl Endpoint {
         } else {
             let mut free = self.numbers.ports().filter(|p| {
                 self.table.holder(answers, &tuple(*p), id).is_none()
-                    && self.listeners.find(proto, tuple(*p).local).is_none()
+                    && self.listeners.holder(proto, tuple(*p).local).is_none()
             });
             free.next().ok_or(ConnectError::NoPorts)?
         };

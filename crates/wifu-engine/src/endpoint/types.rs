@@ -23,6 +23,10 @@ pub struct EndpointConfig {
     pub unserved: Option<Note>,
     /// The node runs the lanes of compositions that have one.
     pub lanes: bool,
+    /// It stands between the ends of connections, which both believe to talk to each other: where
+    /// it knows nothing of one, it does not only refuse the end that spoke, but makes the other
+    /// speak, to refuse that, too.
+    pub between: bool,
 }
 
 impl Default for EndpointConfig {
@@ -35,6 +39,7 @@ impl Default for EndpointConfig {
             max_resting: 4_096,
             unserved: None,
             lanes: false,
+            between: false,
         }
     }
 }
