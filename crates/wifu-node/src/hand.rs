@@ -130,9 +130,13 @@ impl Node {
             lanes.overheard(packet, facts, ways);
         }
         let (now, ip, octets) = (ways.now(), ways.ip(packet), ways.octets(packet));
-        if let (Some(end), Some(at)) = (self.end.as_deref_mut(), ip::header(octets)) {
-            end.handle_overheard(now, &ip, &octets[at..], facts);
-            self.stirred = true;
+        if let Some(at) = ip::header(octets) {
+            let mut any = false;
+            for end in self.ends_mut() {
+                end.handle_overheard(now, &ip, &octets[at..], facts);
+                any = true;
+            }
+            self.stirred |= any;
         }
         self.hand_down(ways);
     }
@@ -154,9 +158,13 @@ impl Node {
             self.stirred = true;
         }
         let (now, ip, octets) = (ways.now(), ways.ip(packet), ways.octets(packet));
-        if let (Some(end), Some(at)) = (self.end.as_deref_mut(), ip::header(octets)) {
-            end.handle_status(now, &ip, &octets[at..], &status);
-            self.stirred = true;
+        if let Some(at) = ip::header(octets) {
+            let mut any = false;
+            for end in self.ends_mut() {
+                end.handle_status(now, &ip, &octets[at..], &status);
+                any = true;
+            }
+            self.stirred |= any;
         }
     }
 

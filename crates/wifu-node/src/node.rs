@@ -5,6 +5,7 @@ use crate::down::Down;
 use crate::heeds::{Heeded, Heeds};
 use crate::lanes::Lanes;
 use crate::passage::{Mask, Passage};
+use crate::split::Split;
 use crate::work::{HostCost, HostCounters, Work};
 use std::collections::BTreeMap;
 use wifu_core::{Chain, Counters};
@@ -24,6 +25,8 @@ pub struct Node {
     pub(crate) chain: Option<Box<Chain>>,
     pub(crate) lanes: Option<Box<Lanes>>,
     pub(crate) end: Option<Box<Endpoint>>,
+    /// What stands between the ends of connections that pass, if anything.
+    pub(crate) split: Option<Box<Split>>,
     /// What its packets take the host, if anything.
     pub(crate) work: Option<Box<Work>>,
     /// Held packets, as they were when the chain took them.
@@ -60,6 +63,7 @@ impl Node {
             chain: None,
             lanes: None,
             end: None,
+            split: None,
             work: None,
             held: BTreeMap::new(),
             heeds: Heeds::default(),
@@ -176,6 +180,9 @@ impl Node {
             }
             at = at.min(end.poll_timeout());
         }
+        if self.mask.has(Mask::SPLIT) {
+            at = at.min(self.split_due(ways));
+        }
         at
     }
 
@@ -198,6 +205,7 @@ impl Node {
         {
             end.handle_timeout(now);
         }
+        self.split_timeout(now);
     }
 
     /// Send what end and lanes have to send now. Neither is always first: a lane does not take all
@@ -205,8 +213,9 @@ impl Node {
     #[inline]
     pub fn transmit(&mut self, ways: &mut impl Ways) -> bool {
         self.stirred = false;
+        let between = self.mask.has(Mask::SPLIT) && self.send_between(ways);
         if self.lanes.is_none() {
-            return self.send_own(ways);
+            return self.send_own(ways) || between;
         }
         let sent = if self.lanes_first {
             self.lanes_first = !self.hand_down(ways);
@@ -218,7 +227,7 @@ impl Node {
             sent
         };
         // What left a lane gave its end room.
-        sent || self.stirred
+        sent || between || self.stirred
     }
 
     #[inline]

@@ -20,6 +20,8 @@ impl Mask {
     pub const WORK: Mask = Mask(1 << 11);
     /// Annotations that the node heeds may be on packets that leave.
     pub const NOTED: Mask = Mask(1 << 12);
+    /// Connections that pass are split.
+    pub const SPLIT: Mask = Mask(1 << 13);
 
     /// With the bits of these hooks in place of those before.
     #[must_use]
@@ -91,6 +93,8 @@ pub(crate) struct Passage {
     pub(crate) to: LinkTo,
     /// The copy that chains see is this packet's, but for its TTL.
     pub(crate) copied: bool,
+    /// It is for another node, and the splitter has taken it.
+    pub(crate) between: bool,
 }
 
 impl Passage {
@@ -111,6 +115,7 @@ impl Passage {
             facts,
             to: LinkTo::Route,
             copied: false,
+            between: false,
         }
     }
 }

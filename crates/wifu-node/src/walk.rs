@@ -90,6 +90,10 @@ impl Node {
             way.hook = match way.hook {
                 Hook::Prerouting => match ways.bound(packet) {
                     Bound::Here => Hook::Input,
+                    Bound::Onward if mask.has(Mask::SPLIT) && self.splits(ways, packet) => {
+                        way.between = true;
+                        Hook::Input
+                    }
                     Bound::Onward => Hook::Forward,
                     Bound::Heard => {
                         let facts = &mut way.facts;
@@ -103,7 +107,10 @@ impl Node {
                     if lanes && !self.seen_by_lanes(ways, packet, &mut way.facts, Origin::ForHere) {
                         break;
                     }
-                    self.deliver(ways, packet, way.facts);
+                    match way.between {
+                        true => self.read_between(ways, packet, way.facts),
+                        false => self.deliver(ways, packet, way.facts),
+                    }
                     break;
                 }
                 Hook::Forward => {

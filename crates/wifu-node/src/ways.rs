@@ -136,6 +136,12 @@ pub trait Ways {
     /// ([`wifu_engine::Conn::aside`]).
     fn emit(&mut self, endpoint: &mut Endpoint) -> Option<(Ticket, Notes)>;
 
+    /// The same of what stands between the ends of connections: its packets are in the name of one
+    /// of them.
+    fn emit_between(&mut self, endpoint: &mut Endpoint) -> Option<(Ticket, Notes)> {
+        self.emit(endpoint)
+    }
+
     /// A packet's addresses, protocol and TTL as they are here.
     fn ip(&self, packet: Ticket) -> IpInfo;
 
@@ -206,7 +212,8 @@ pub trait Ways {
     /// them, and with it the ticket. False if it is for this node's end, which reads it now.
     fn deliver(&mut self, packet: Ticket) -> bool;
 
-    /// This node's end, or its lane, has read a packet that was for it.
+    /// This node's end, or its lane, has read a packet that was for it, or its splitter one that was
+    /// for another.
     fn delivered(&mut self, packet: Ticket, by: Reader);
 }
 
@@ -217,4 +224,6 @@ pub enum Reader {
     End,
     /// A lane, to which it was sent by the one before ([`wifu_wire::Class::Hop`]).
     Lane,
+    /// Whatever splits connections there: it was for another node.
+    Between,
 }

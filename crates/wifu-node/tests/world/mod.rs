@@ -806,6 +806,10 @@ impl Ways for World {
                 self.answer("delivered: to the lane");
                 self.books.lanes += 1;
             }
+            Reader::Between => {
+                self.answer("delivered: to the splitter");
+                self.books.read += 1;
+            }
         }
     }
 }
