@@ -374,6 +374,11 @@ def test_events_run_where_they_mean_something() -> None:
     hosts = {"n1": "root@a", "n3": "root@b"}
     with pytest.raises(ValueError, match="event: what joins hosts over SSH cannot be cut"):
         Live({"hosts": hosts}, None).check(scenario("tcp-cubic", event=CUT))
+    split = {"split": [{"nodes": ["n2"]}]}
+    with pytest.raises(ValueError, match="split: does not run on live"):
+        Live({}, None).check({**wired, **split})
+    with pytest.raises(ValueError, match="split: runs on sim only"):
+        Emulated({}, None).check(scenario("tcp-cubic", **split))
     with pytest.raises(ValueError, match="mobility: does not run on live"):
         Live({}, None).check({**wired, "mobility": [{"kind": "trace", "rows": []}]})
     quick = scenario("kernel:reno,quickack=on", event=CUT)

@@ -160,6 +160,8 @@ class Emulated(RealTime):
 
     def check(self, scenario: Scenario) -> None:
         """ValueError if a scenario cannot be run here."""
+        if scenario.get("split"):
+            raise ValueError("split: runs on sim only")
         check_by_model(scenario, queues.NODES)
         if scenario.get("routing", {}).get("olsr"):
             raise ValueError("routing.olsr: runs on sim only")

@@ -323,7 +323,7 @@ class Live(RealTime):
     def check(self, scenario: Scenario) -> None:
         """ValueError if a scenario cannot be run here."""
         flows = flows_of(scenario)
-        for key in ("mobility", "routing", "radio"):
+        for key in ("mobility", "routing", "radio", "split"):
             if scenario.get(key):
                 raise ValueError(f"{key}: does not run on live")
         for key in scenario.get("host", {}):

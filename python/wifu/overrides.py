@@ -18,7 +18,8 @@ KEYS = (
     "topologies",
 )  # fmt: skip
 SCENARIO_HEADS = (
-    "topology", "radio", "routing", "host", "flow", "handler", "mobility", "event", "stop", "record"
+    "topology", "radio", "routing", "host", "flow", "handler", "split", "mobility", "event", "stop",
+    "record",
 )  # fmt: skip
 
 

@@ -149,6 +149,13 @@ pub trait Admission: Send + Sync + Debug {
         false
     }
 
+    /// What makes the end that a packet was for speak, if it has a connection with the one that
+    /// sent it: asked by an endpoint between the two that knows of no such connection, about a
+    /// packet that it refuses. False if nothing would.
+    fn wakes(&self, _head: &Head, _instead: &mut Head) -> bool {
+        false
+    }
+
     /// What is left behind: whether a connection in this state only waits for old packets to die
     /// out. It then counts against `max_resting`, gives its stores back once its application let
     /// go, and leaves its place to a connection that we open.
@@ -223,6 +230,16 @@ impl Admission for BySyn {
     fn restores(&self, head: &Head, iss: Seq) -> bool {
         let answers = !head.flags.has(Flags::SYN) && !head.flags.has(Flags::RST);
         self.opens(head) || answers && head.ack == Some(iss.plus(1))
+    }
+
+    /// A bare acknowledgement out of the connection's numbers is answered by one that has the right
+    /// ones.
+    //= rfc9293#section-3.10.7.4
+    fn wakes(&self, head: &Head, instead: &mut Head) -> bool {
+        instead.reset();
+        (instead.sport, instead.dport) = (head.sport, head.dport);
+        (instead.seq, instead.ack) = (head.seq, head.ack);
+        head.ack.is_some()
     }
 
     fn rests(&self, state: State) -> bool {

@@ -3,6 +3,7 @@
 use crate::custody::{Origin, Took};
 use crate::lanes::Lanes;
 use crate::node::{Going, Node};
+use crate::split::Split;
 use crate::walk::goes_on;
 use crate::ways::{Lost, Ways};
 use core::num::NonZeroU32;
@@ -131,12 +132,11 @@ impl Node {
         }
         let (now, ip, octets) = (ways.now(), ways.ip(packet), ways.octets(packet));
         if let Some(at) = ip::header(octets) {
-            let mut any = false;
-            for end in self.ends_mut() {
+            let split = self.split.as_deref_mut().map(Split::end_mut);
+            for end in self.end.as_deref_mut().into_iter().chain(split) {
                 end.handle_overheard(now, &ip, &octets[at..], facts);
-                any = true;
+                self.stirred = true;
             }
-            self.stirred |= any;
         }
         self.hand_down(ways);
     }
@@ -159,12 +159,11 @@ impl Node {
         }
         let (now, ip, octets) = (ways.now(), ways.ip(packet), ways.octets(packet));
         if let Some(at) = ip::header(octets) {
-            let mut any = false;
-            for end in self.ends_mut() {
+            let split = self.split.as_deref_mut().map(Split::end_mut);
+            for end in self.end.as_deref_mut().into_iter().chain(split) {
                 end.handle_status(now, &ip, &octets[at..], &status);
-                any = true;
+                self.stirred = true;
             }
-            self.stirred |= any;
         }
     }
 

@@ -181,9 +181,28 @@ impl Node {
             at = at.min(end.poll_timeout());
         }
         if self.mask.has(Mask::SPLIT) {
-            at = at.min(self.split_due(ways));
+            let split = self.split.as_deref_mut();
+            at = at.min(split.map_or(Time::NEVER, |split| split.poll_timeout(ways)));
         }
         at
+    }
+
+    /// Split the connections that pass the node.
+    pub fn set_split(&mut self, split: Split) {
+        self.mask = self.mask.with(Mask::SPLIT, true);
+        let (overhear, status) = split.listens();
+        self.listen(overhear, status);
+        self.split = Some(Box::new(split));
+    }
+
+    /// What splits them, if anything.
+    pub fn split(&self) -> Option<&Split> {
+        self.split.as_deref()
+    }
+
+    /// The same, to call it.
+    pub fn split_mut(&mut self) -> Option<&mut Split> {
+        self.split.as_deref_mut()
     }
 
     /// What is due.
@@ -205,7 +224,9 @@ impl Node {
         {
             end.handle_timeout(now);
         }
-        self.split_timeout(now);
+        if let Some(split) = self.split.as_deref_mut() {
+            split.handle_timeout(now);
+        }
     }
 
     /// Send what end and lanes have to send now. Neither is always first: a lane does not take all
@@ -254,6 +275,26 @@ impl Node {
                 // What entered a lane may have left it at once.
                 ways.tell_room(end);
             }
+        }
+        any
+    }
+
+    /// Move what can be moved between halves, and send what they have to send now. True if there
+    /// may be more.
+    #[inline(never)]
+    fn send_between(&mut self, ways: &mut impl Ways) -> bool {
+        let Some(split) = self.split.as_deref_mut() else {
+            return false;
+        };
+        let mut any = split.news(ways);
+        let end = split.end_mut();
+        if !end.is_waiting() {
+            return any;
+        }
+        ways.tell_room(end);
+        while let Some((packet, notes)) = self.split.as_deref_mut().and_then(|s| s.emit(ways)) {
+            any = true;
+            self.originate(ways, packet, notes);
         }
         any
     }

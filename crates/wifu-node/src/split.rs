@@ -1,11 +1,9 @@
 //! Split-TCP: a node on the way answers the openers of connections that are meant for another, as
 //! if it were that one, opens a second connection there in the opener's name, and moves octets
-//! between the two (I-TCP; RFC 3135 section 2.4.1).
+//! between the two (I-TCP; RFC 3135 section 2.4).
 
 use crate::Protocol;
-use crate::node::Node;
-use crate::passage::Mask;
-use crate::ways::{Reader, Ways};
+use crate::ways::Ways;
 use core::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,9 +11,10 @@ use std::sync::Arc;
 use wifu_core::ip;
 use wifu_engine::store::StoreKind;
 use wifu_engine::{
-    Blueprint, Conn, ConnId, ConnInfo, Endpoint, EndpointConfig, Event, RouteFacts, State, Tuple,
+    Blueprint, Conn, ConnId, ConnInfo, Endpoint, EndpointConfig, Event, RouteFacts, State, Ticket,
+    Tuple,
 };
-use wifu_wire::{FrameFacts, Time};
+use wifu_wire::{FrameFacts, Notes, Time};
 
 /// Limits and identity of a node's splitter.
 #[derive(Clone, Debug)]
@@ -227,6 +226,7 @@ impl Split {
     /// Split the connections with the protocol number of these compositions, which fit
     /// ([`Split::fits`]).
     pub fn serve(&mut self, near: Arc<Blueprint>, far: Arc<Blueprint>) {
+        debug_assert_eq!(near.number, far.number, "they fit");
         self.end.listen_everywhere(&near, BACKLOG);
         self.served.push([near, far]);
     }
@@ -235,6 +235,51 @@ impl Split {
     #[inline]
     pub(crate) fn takes(&self, proto: u8) -> bool {
         self.served.iter().any(|s| s[0].number == proto)
+    }
+
+    /// Whether its connections want to hear what the radio overhears, and what the driver reports.
+    pub(crate) fn listens(&self) -> (bool, bool) {
+        let blueprints = || self.served.iter().flatten();
+        let overhears = blueprints().any(|b| b.overhears());
+        (overhears, blueprints().any(|b| b.hears("status")))
+    }
+
+    /// A packet that was taken off its way.
+    pub(crate) fn read(&mut self, ways: &mut impl Ways, packet: Ticket, facts: FrameFacts) {
+        let (now, ip) = (ways.now(), ways.ip(packet));
+        let octets = ways.octets(packet);
+        if let Some(at) = ip::header(octets) {
+            self.counters.taken += 1;
+            self.end.handle_frame(now, &ip, &octets[at..], facts);
+        }
+    }
+
+    /// The next packet to send, if there is one.
+    pub(crate) fn emit(&mut self, ways: &mut impl Ways) -> Option<(Ticket, Notes)> {
+        let sent = ways.emit_between(&mut self.end);
+        self.counters.sent += u64::from(sent.is_some());
+        sent
+    }
+
+    /// Its connections, to tell them what happens.
+    pub(crate) fn end_mut(&mut self) -> &mut Endpoint {
+        &mut self.end
+    }
+
+    /// When the next thing is due.
+    pub(crate) fn poll_timeout(&mut self, ways: &mut impl Ways) -> Time {
+        let room = match self.end.is_waiting() {
+            true => ways.tell_room(&mut self.end),
+            false => Time::NEVER,
+        };
+        room.min(self.end.poll_timeout())
+    }
+
+    /// What is due.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if self.end.poll_timeout() <= now {
+            self.end.handle_timeout(now);
+        }
     }
 
     /// The way to an end, for the connections with it and those to come.
@@ -299,8 +344,8 @@ impl Split {
         self.end.conn(pair.sides[half as usize].conn?)
     }
 
-    /// What the connections have to tell. True if there was anything.
-    fn news(&mut self, ways: &mut impl Ways) -> bool {
+    /// What the connections have to tell; octets are moved. True if there was anything.
+    pub(crate) fn news(&mut self, ways: &mut impl Ways) -> bool {
         let (now, mut any) = (ways.now(), false);
         while let Some((id, event)) = self.end.poll_event() {
             any = true;
@@ -467,100 +512,5 @@ impl Split {
         if let Some(info) = self.end.info(id) {
             self.counters.half(half).add(&info);
         }
-    }
-}
-
-impl Node {
-    /// Split the connections that pass the node.
-    pub fn set_split(&mut self, split: Split) {
-        self.mask = self.mask.with(Mask::SPLIT, true);
-        let blueprints = || split.served.iter().flatten();
-        let overhears = blueprints().any(|b| b.overhears());
-        let status = blueprints().any(|b| b.hears("status"));
-        self.listen(overhears, status);
-        self.split = Some(Box::new(split));
-    }
-
-    /// Its splitter, if there is one.
-    pub fn split(&self) -> Option<&Split> {
-        self.split.as_deref()
-    }
-
-    /// The same, to call it.
-    pub fn split_mut(&mut self) -> Option<&mut Split> {
-        self.split.as_deref_mut()
-    }
-
-    /// A packet for somebody else is the splitter's.
-    pub(crate) fn splits(&self, ways: &impl Ways, packet: wifu_engine::Ticket) -> bool {
-        let split = self.split.as_deref();
-        split.is_some_and(|s| s.takes(ways.ip(packet).proto))
-    }
-
-    /// The splitter reads a packet that it took off its way.
-    pub(crate) fn read_between(
-        &mut self,
-        ways: &mut impl Ways,
-        packet: wifu_engine::Ticket,
-        facts: FrameFacts,
-    ) {
-        let (now, ip) = (ways.now(), ways.ip(packet));
-        let octets = ways.octets(packet);
-        if let (Some(split), Some(at)) = (self.split.as_deref_mut(), ip::header(octets)) {
-            split.counters.taken += 1;
-            split.end.handle_frame(now, &ip, &octets[at..], facts);
-            self.stirred = true;
-        }
-        ways.delivered(packet, Reader::Between);
-    }
-
-    /// Move what can be moved between halves, and send what they have to send now. True if there
-    /// may be more.
-    #[inline(never)]
-    pub(crate) fn send_between(&mut self, ways: &mut impl Ways) -> bool {
-        let Some(split) = self.split.as_deref_mut() else {
-            return false;
-        };
-        let mut any = split.news(ways);
-        if !split.end.is_waiting() {
-            return any;
-        }
-        ways.tell_room(&mut split.end);
-        while let Some(split) = self.split.as_deref_mut()
-            && let Some((packet, notes)) = ways.emit_between(&mut split.end)
-        {
-            any = true;
-            split.counters.sent += 1;
-            self.originate(ways, packet, notes);
-        }
-        any
-    }
-
-    /// When the splitter's next thing is due.
-    pub(crate) fn split_due(&mut self, ways: &mut impl Ways) -> Time {
-        let Some(split) = self.split.as_deref_mut() else {
-            return Time::NEVER;
-        };
-        let end = &mut split.end;
-        let room = match end.is_waiting() {
-            true => ways.tell_room(end),
-            false => Time::NEVER,
-        };
-        room.min(end.poll_timeout())
-    }
-
-    /// What is due of the splitter.
-    pub(crate) fn split_timeout(&mut self, now: Time) {
-        if let Some(split) = self.split.as_deref_mut()
-            && split.end.poll_timeout() <= now
-        {
-            split.end.handle_timeout(now);
-        }
-    }
-
-    /// What ends listen to: overheard packets and reports concern both ends here.
-    pub(crate) fn ends_mut(&mut self) -> impl Iterator<Item = &mut Endpoint> {
-        let split = self.split.as_deref_mut().map(|s| &mut s.end);
-        self.end.as_deref_mut().into_iter().chain(split)
     }
 }

@@ -90,7 +90,7 @@ impl Node {
             way.hook = match way.hook {
                 Hook::Prerouting => match ways.bound(packet) {
                     Bound::Here => Hook::Input,
-                    Bound::Onward if mask.has(Mask::SPLIT) && self.splits(ways, packet) => {
+                    Bound::Onward if self.splits(ways, packet) => {
                         way.between = true;
                         Hook::Input
                     }
@@ -107,10 +107,7 @@ impl Node {
                     if lanes && !self.seen_by_lanes(ways, packet, &mut way.facts, Origin::ForHere) {
                         break;
                     }
-                    match way.between {
-                        true => self.read_between(ways, packet, way.facts),
-                        false => self.deliver(ways, packet, way.facts),
-                    }
+                    self.deliver(ways, &way);
                     break;
                 }
                 Hook::Forward => {
@@ -168,8 +165,22 @@ impl Node {
         false
     }
 
-    /// A packet is where it was to go.
-    fn deliver(&mut self, ways: &mut impl Ways, packet: Ticket, facts: FrameFacts) {
+    /// A packet for another node is taken off its way.
+    fn splits(&self, ways: &impl Ways, packet: Ticket) -> bool {
+        let split = self.split.as_deref();
+        split.is_some_and(|s| s.takes(ways.ip(packet).proto))
+    }
+
+    /// A packet is where it was to go, or goes no further.
+    fn deliver(&mut self, ways: &mut impl Ways, way: &Passage) {
+        let (packet, facts) = (way.packet, way.facts);
+        if way.between {
+            if let Some(split) = self.split.as_deref_mut() {
+                split.read(ways, packet, facts);
+                self.stirred = true;
+            }
+            return ways.delivered(packet, Reader::Between);
+        }
         if self.mask.has(Mask::WORK) && ways.is_for_end(packet) {
             return self.comes(ways, packet, facts);
         }

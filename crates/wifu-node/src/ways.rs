@@ -212,8 +212,8 @@ pub trait Ways {
     /// them, and with it the ticket. False if it is for this node's end, which reads it now.
     fn deliver(&mut self, packet: Ticket) -> bool;
 
-    /// This node's end, or its lane, has read a packet that was for it, or its splitter one that was
-    /// for another.
+    /// This node's end, or its lane, has read a packet that was for it, or its splitter one that
+    /// was for another.
     fn delivered(&mut self, packet: Ticket, by: Reader);
 }
 

@@ -14,9 +14,11 @@ const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 const PORT: u16 = 80;
+/// With buffers that tests fill.
+const SMALL: &str = "tcp-newreno,rcv_wnd=65535,snd_buf=131072";
 
 fn tcp(spec: &str) -> Arc<Blueprint> {
-    Arc::new(wifu_parts::blueprint(spec).expect("it is known"))
+    wifu_parts::blueprint(spec).expect("it is known")
 }
 
 fn octets(n: usize, salt: usize) -> Vec<u8> {
@@ -94,16 +96,19 @@ impl Net {
             net.nodes[i].0.set_end(Endpoint::new(config));
         }
         let mut split = Split::new(SplitConfig::default());
-        split.serve(tcp(near), tcp(far));
+        // As carried by one protocol number.
+        let mut far = Blueprint::clone(&tcp(far));
+        far.number = tcp(near).number;
+        split.serve(tcp(near), Arc::new(far));
         net.nodes[1].0.set_split(split);
         let b = net.end(1);
-        b.listen(&tcp("tcp-newreno"), SocketAddrV4::new(B, PORT), 64)
+        b.listen(&tcp(SMALL), SocketAddrV4::new(B, PORT), 64)
             .expect("nobody listens");
         net
     }
 
     fn usual() -> Net {
-        Net::new("tcp-newreno", "tcp-newreno")
+        Net::new(SMALL, SMALL)
     }
 
     /// The end of A (0) or B (1).
@@ -118,7 +123,7 @@ impl Net {
     fn connect(&mut self, says: Vec<u8>) -> usize {
         let now = self.now;
         let (from, to) = (SocketAddrV4::new(A, 0), SocketAddrV4::new(B, PORT));
-        let id = self.end(0).connect(now, &tcp("tcp-newreno"), from, to);
+        let id = self.end(0).connect(now, &tcp(SMALL), from, to);
         self.apps[0].push(App::new(id.expect("there is room"), says, false));
         self.apps[0].len() - 1
     }
@@ -201,16 +206,20 @@ impl Net {
         }
     }
 
-    /// Until something is so, for a minute or an hour at most.
+    /// Until something is so, for ten minutes at most.
     fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Net) -> bool) {
-        for _ in 0..3_600_000 {
+        for _ in 0..600_000 {
             if is_so(self) {
                 return;
             }
             self.step();
         }
         let split = self.split();
-        panic!("never: {what}; {split:?}");
+        let apps = self.apps.iter().flatten();
+        let apps: Vec<_> = apps
+            .map(|a| (a.got.len(), a.closed, a.eof, a.over))
+            .collect();
+        panic!("never: {what}; {split:?}; {apps:?}");
     }
 
     /// No packet is left anywhere, and each is in the books.
@@ -294,7 +303,7 @@ fn a_reader_that_rests_closes_the_sources_window_and_memory_stays_bounded() {
     assert_eq!(net.apps[0][0].written, written, "nothing moves");
     assert_eq!(net.split().most_held, held);
     // What one half receives and the other one sends, and no more.
-    let buffers = |name: &str| tcp("tcp-newreno").engine_int(name);
+    let buffers = |name: &str| tcp(SMALL).engine_int(name);
     let most = u64::from(buffers("rcv_wnd") + buffers("snd_buf"));
     assert!(held > most / 2 && held <= most, "{held} of {most}");
     net.b_reads = true;
@@ -390,7 +399,7 @@ fn who_cannot_be_reached_resets_the_first_half() {
     let mut net = Net::usual();
     let now = net.now;
     let (from, to) = (SocketAddrV4::new(A, 0), SocketAddrV4::new(B, PORT + 1));
-    let id = net.end(0).connect(now, &tcp("tcp-newreno"), from, to);
+    let id = net.end(0).connect(now, &tcp(SMALL), from, to);
     net.apps[0].push(App::new(id.expect("there is room"), octets(100, 8), false));
     net.until("refused", |n| n.apps[0][0].over.is_some());
     assert_eq!(net.apps[0][0].over, Some(Some(Fault::Reset)));
@@ -462,7 +471,7 @@ fn a_restart_breaks_connections_at_both_ends() {
 
 #[test]
 fn many_connections_with_loss_on_both_sides_carry_every_octet_both_ways() {
-    let mut net = Net::new("tcp-newreno", "tcp-cubic");
+    let mut net = Net::new(SMALL, "tcp-cubic");
     net.loss = [30, 30];
     net.answer = octets(60_000, 14);
     for i in 0..12 {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use wifu_node::{HostCounters, LaneCounters};
+use wifu_node::{HostCounters, LaneCounters, SplitCounters};
 use wifu_wire::Delays;
 
 /// The version of this description; the first number changes when a name's meaning does.
@@ -367,6 +367,9 @@ pub struct NodeOutcome {
     /// Its lanes, if hop protocols run there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LaneCounters>,
+    /// What it did with connections that it splits, if it is to (`[[split]]`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitCounters>,
     /// What packets of its endpoint took its host, if that takes time (`host.profile`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostCounters>,

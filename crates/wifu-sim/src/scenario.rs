@@ -8,12 +8,14 @@ mod flow;
 mod quantity;
 mod queue;
 mod read;
+mod split;
 mod world;
 
 pub use flow::{AppKind, FlowSpec};
 pub use quantity::{Bps, Octets, Secs};
 pub use queue::{QueueKind, QueueSpec};
 pub(crate) use read::as_toml;
+pub use split::SplitSpec;
 pub use world::{EventSpec, MobilitySpec};
 
 use serde::{Deserialize, Serialize};
@@ -100,6 +102,9 @@ pub struct Scenario {
     /// Handlers of WiFu Core that see every packet at the nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handler: Vec<HandlerSpec>,
+    /// Nodes that split connections which pass them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub split: Vec<SplitSpec>,
     /// Nodes that move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mobility: Vec<MobilitySpec>,
@@ -136,6 +141,7 @@ impl Default for Scenario {
             host: HostSpec::default(),
             flow: Vec::new(),
             handler: Vec::new(),
+            split: Vec::new(),
             mobility: Vec::new(),
             event: Vec::new(),
             stop: StopSpec::default(),
@@ -506,6 +512,9 @@ impl Scenario {
         }
         if let Some(olsr) = &self.routing.olsr {
             olsr.check()?;
+        }
+        for (i, s) in self.split.iter().enumerate() {
+            s.check(&format!("split[{i}]"))?;
         }
         for (i, m) in self.mobility.iter().enumerate() {
             m.check(&format!("mobility[{i}]"))?;

@@ -25,6 +25,30 @@ fn printed(output: &Output) -> String {
 }
 
 #[test]
+fn a_node_that_splits_has_its_rows_and_its_place_in_json() {
+    let words = "--topo linear,4 --set TB-W9 --protocol tcp-newreno -n 100k";
+    let text = printed(&sim(&format!("{words} --split n2,far=tcp-cubic --nodes")));
+    let row = |half: &str| {
+        let mut lines = text
+            .lines()
+            .map(|l| l.split_whitespace().collect::<Vec<_>>());
+        lines.any(|w| w.contains(&half))
+    };
+    assert!(
+        row("near") && row("far") && text.contains("accepted"),
+        "{text}"
+    );
+    let json = printed(&sim(&format!("{words} --split n2,n3 --json")));
+    let json: Json = serde_json::from_str(&json).expect("JSON");
+    let nodes = json["wifu"]["nodes"].as_array().expect("nodes");
+    let joined = nodes.iter().map(|n| n["split"]["joined"].as_u64());
+    assert_eq!(joined.collect::<Vec<_>>(), [None, Some(1), Some(1), None]);
+    let wrong = sim(&format!("{words} --split n2,father=tcp-cubic"));
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(said.contains("split.1.father: unknown key"), "{said}");
+}
+
+#[test]
 fn what_is_there_in_vain_is_said_once() {
     let folder = Folder::new("vain");
     let file = folder.file("vain.toml");

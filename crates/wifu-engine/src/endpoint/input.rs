@@ -225,23 +225,21 @@ impl Endpoint {
         let mut bytes = [0; REPLY];
         let len = wire.emit(&self.answer, &mut bytes);
         wire.seal(&ip.pseudo(), &mut bytes[..len]);
-        let wakes = self.config.between && self.head.ack.is_some();
-        let back = wakes.then(|| self.wake(tuple)).flatten();
         self.reply(ip, &bytes[..len]);
-        if let Some((ip, bytes, len)) = back {
-            self.reply(ip, &bytes[..len]);
+        if self.config.between {
+            self.wake(answers, tuple);
         }
     }
 
-    /// What makes the end at the other side of this one speak, if it has a connection with the one
-    /// that spoke: a bare acknowledgement out of that connection's numbers is answered by one that
-    /// has the right ones.
-    //= rfc9293#section-3.10.7.4
-    fn wake(&self, tuple: &Tuple) -> Option<(AnyIpInfo, [u8; REPLY], usize)> {
-        let Served { wire, .. } = self.served[usize::from(tuple.proto)].as_ref()?;
-        let mut head = Head::default();
-        (head.sport, head.dport) = (tuple.remote.port(), tuple.local.port());
-        (head.seq, head.ack) = (self.head.seq, self.head.ack);
+    /// Makes the end at the other side of this one speak, if it has a connection with the one that
+    /// spoke, to refuse it as well.
+    fn wake(&mut self, answers: &'static dyn Admission, tuple: &Tuple) {
+        let Some(Served { wire, .. }) = &self.served[usize::from(tuple.proto)] else {
+            return;
+        };
+        if !answers.wakes(&self.head, &mut self.answer) {
+            return;
+        }
         let ip = IpInfo {
             src: tuple.remote.ip(),
             dst: tuple.local.ip(),
@@ -250,9 +248,9 @@ impl Endpoint {
             ecn: Ecn::NotEct,
         };
         let mut bytes = [0; REPLY];
-        let len = wire.emit(&head, &mut bytes);
+        let len = wire.emit(&self.answer, &mut bytes);
         wire.seal(&ip.pseudo(), &mut bytes[..len]);
-        Some((ip, bytes, len))
+        self.reply(ip, &bytes[..len]);
     }
 
     /// Send this for no connection, as soon as there is room.

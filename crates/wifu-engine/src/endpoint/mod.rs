@@ -180,9 +180,9 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// Take what opens connections to whatever address and port, but for those that another listener
-    /// has: also addresses that are not this node's, where the driver hands in such packets
-    /// ([`EndpointConfig::between`]). In place of the one before of this protocol number.
+    /// Take what opens connections to whatever address and port, but for those that another
+    /// listener has: also addresses that are not this node's, where the driver hands in such
+    /// packets ([`EndpointConfig::between`]). In place of the one before of this protocol number.
     pub fn listen_everywhere(&mut self, blueprint: &Arc<Blueprint>, backlog: usize) -> ListenId {
         let kept = admission(blueprint).keeps();
         let id = self

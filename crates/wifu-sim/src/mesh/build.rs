@@ -16,7 +16,9 @@ use super::pool::Pool;
 use super::record::Recorder;
 use super::routes::Routes;
 use super::sent::Sent;
+use super::split::{place_splits, splittings};
 use super::stop::Stop;
+use super::told::{place, told};
 use super::ways::ear;
 use super::whose;
 use super::wire::Wire;
@@ -32,9 +34,7 @@ use std::sync::Arc;
 use wifu_core::{Ground, Kinds, Verbs};
 use wifu_engine::descriptor::UNSERVED;
 use wifu_engine::{Blueprint, Fact};
-use wifu_node::{
-    Catalog, Heeds, HostCost, Lanes, LanesConfig, Protocol, Scheduler, Teller, facts, tell_apart,
-};
+use wifu_node::{Catalog, Heeds, HostCost, Lanes, LanesConfig, Protocol, Scheduler, tell_apart};
 use wifu_radio::discipline::Discipline;
 use wifu_radio::etx::Curves;
 use wifu_radio::plan::Plan;
@@ -131,7 +131,7 @@ pub(crate) fn over(
     scenario.check()?;
     manage(scenario, &mut plan)?;
     let scenario = &here(scenario, &plan);
-    let rng = scenario.rng();
+    let (rng, mtu) = (scenario.rng(), scenario.host.mtu);
     let count = plan.nodes.len();
     let told = told(scenario, &plan);
     let (flows, served) = flows(scenario, &plan, &rng, (open, &told))?;
@@ -140,13 +140,14 @@ pub(crate) fn over(
     apart(&served)?;
     let kinds = &*whose::kinds(scenario, &served, (open, alone))?;
     let served = apart(&served.iter().map(as_tcp).collect::<Vec<_>>())?;
+    let splits = splittings(scenario, &plan, &flows, (open, &told))?;
     let finite = flows.iter().filter(|f| f.finite).count();
     let fixed = Fixed::new(&scenario.routing, &plan, rows)?;
     let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
     let olsr = scenario.routing.olsr.as_ref();
     let flows = Flows {
         stop: Stop::new(scenario, finite)?,
-        rec: Recorder::new(&scenario.record, &flows, &plan)?,
+        rec: Recorder::new(&scenario.record, &flows, &plan, &splits)?,
         to_look: Vec::new(),
         all: flows,
     };
@@ -162,14 +163,13 @@ pub(crate) fn over(
         plan,
     };
     let unserved = unserved(&simulation, &served)?;
-    let laned = served.iter().any(|p| p.ends.lane.is_some());
-    if simulation.scenario.host.lanes != Scheduler::default() && !laned {
-        return Err(ScenarioError::key(
-            "host.lanes",
-            "no flow's protocol has lanes, whose order it would set; leave the key out, or give a \
-             flow a protocol that has (wifu describe PROTOCOL says what one brings)",
-        ));
-    }
+    orders_lanes(&simulation, &served)?;
+    let parts = (
+        &mut simulation.nodes,
+        &mut simulation.net,
+        &mut simulation.clock,
+    );
+    place_splits(splits, &simulation.flows.all, (&rng, mtu), parts);
     place_lanes(&mut simulation, &rng.split("lanes"), &served, &unserved);
     settle(&mut simulation, &rng, kinds.parts.note(UNSERVED.name))?;
     let ground = Ground {
@@ -197,40 +197,6 @@ pub(crate) fn here(scenario: &Scenario, plan: &Plan) -> Scenario {
         flow.protocol = plan.transport(&flow.protocol);
     }
     scenario
-}
-
-/// What the network of a scenario tells parts and handlers. Where it has radios and wires, what
-/// either of them tells: which link a packet takes may change with every route.
-fn told(scenario: &Scenario, plan: &Plan) -> Vec<Fact> {
-    let radios = Air::any(plan, !scenario.mobility.is_empty());
-    let mut tellers = Vec::new();
-    if radios {
-        tellers.push(Teller::Radios);
-    }
-    if !plan.wires.is_empty() {
-        tellers.push(Teller::Wires);
-    }
-    let rated = radios || plan.wires.iter().any(|w| w.rate.0 > 0);
-    let tapped = plan.wires.iter().any(|w| !w.overheard_by.is_empty());
-    if tapped {
-        tellers.push(Teller::WireEars);
-    }
-    let ears = tapped || plan.nodes.iter().any(|n| n.radio.promiscuous);
-    let mut told = facts::told(&tellers);
-    told.retain(|f| match f {
-        Fact::SiteRate | Fact::LinkRate => rated,
-        Fact::Overheard => ears,
-        _ => true,
-    });
-    told
-}
-
-/// What a network that tells this is called in errors.
-fn place(told: &[Fact]) -> &'static str {
-    match told.contains(&Fact::Rssi) {
-        true => "this scenario",
-        false => "this scenario, which has no radios",
-    }
 }
 
 /// The queues of nodes get the scenario's discipline.
@@ -314,6 +280,19 @@ fn unserved(
         routing::index(&simulation.plan, name, &format!("host.unserved[{at}]"))
     };
     named.map(number).collect()
+}
+
+/// That there are lanes to be ordered where the scenario says how.
+fn orders_lanes(simulation: &Simulation, served: &[Arc<Protocol>]) -> Result<(), ScenarioError> {
+    let laned = served.iter().any(|p| p.ends.lane.is_some());
+    if simulation.scenario.host.lanes != Scheduler::default() && !laned {
+        return Err(ScenarioError::key(
+            "host.lanes",
+            "no flow's protocol has lanes, whose order it would set; leave the key out, or give a \
+             flow a protocol that has (wifu describe PROTOCOL says what one brings)",
+        ));
+    }
+    Ok(())
 }
 
 /// The lanes of the protocols that nodes serve, and what their ends want to learn from links.

@@ -42,6 +42,8 @@ pub(crate) enum What {
     Relay(u32),
     /// Nodes move on.
     Move,
+    /// What this node splits is forgotten.
+    Restart(u32),
     /// Series are sampled.
     Sample,
 }
@@ -87,6 +89,7 @@ impl Events {
             What::Sample => 8 << 32,
             What::Relay(n) => 10 << 32 | u64::from(n),
             What::Leave(n) => 11 << 32 | u64::from(n),
+            What::Restart(n) => 12 << 32 | u64::from(n),
         };
         let mixed = (at.0 ^ source.rotate_left(24)).wrapping_mul(self.ties);
         let hash = (mixed ^ mixed >> 31).wrapping_mul(0x9E37_79B9_7F4A_7C15);

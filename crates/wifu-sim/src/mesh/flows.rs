@@ -155,6 +155,7 @@ impl Flows {
                     nodes.endpoint_of(node).conn(flow.ends[end].conn?)
                 }
                 Whose::Lane(node) => nodes.lane_of(node, flow, number),
+                Whose::Half(node, half) => nodes.half_of(node, half, flow, number),
             }
         });
         self.rec.queues(clock.now, net);

@@ -43,9 +43,11 @@ mod record;
 mod report;
 mod routes;
 mod sent;
+mod split;
 mod steps;
 mod stop;
 mod tap;
+mod told;
 mod udp;
 mod ways;
 mod whose;
@@ -272,6 +274,7 @@ impl Simulation {
             }
             What::Relay(packet) => net.broadcast(clock.now, packet),
             What::Move => self.change(),
+            What::Restart(node) => self.restart(node as u16),
             What::Sample => self.flows.sample(clock, &self.nodes, net),
         }
         if core::mem::take(&mut self.net.laid) {

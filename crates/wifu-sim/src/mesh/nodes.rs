@@ -4,8 +4,10 @@ use super::address::address;
 use super::clock::Clock;
 use super::events::{Class, What};
 use super::flow::Flow;
-use wifu_engine::{Conn, ConnId, Endpoint, EndpointConfig, Event};
-use wifu_node::{FlowKey, Node};
+use core::net::SocketAddrV4;
+use std::sync::Arc;
+use wifu_engine::{Blueprint, Conn, ConnId, Endpoint, EndpointConfig, Event};
+use wifu_node::{FlowKey, Half, Node};
 use wifu_wire::{Note, Time};
 
 /// No number.
@@ -22,6 +24,15 @@ pub(crate) struct Nodes {
     pub(crate) lines: Vec<(u16, String)>,
     /// Per node, whether no composition's handlers and lanes run there.
     pub(crate) unserved: Vec<bool>,
+}
+
+/// A node that splits, and what its halves run.
+pub(crate) struct Splitting {
+    pub(crate) node: u16,
+    /// By [`Half`].
+    pub(crate) halves: [Arc<Blueprint>; 2],
+    /// When it forgets all connections.
+    pub(crate) restart: Option<Time>,
 }
 
 struct Host {
@@ -105,6 +116,20 @@ impl Nodes {
             ends == (from, to, port)
         };
         all.find(|(key, _)| mine(key)).map(|(_, conn)| conn)
+    }
+
+    /// A half of a flow's connection at a node that splits it.
+    pub(crate) fn half_of(
+        &self,
+        node: u16,
+        half: Half,
+        flow: &Flow,
+        number: usize,
+    ) -> Option<&Conn> {
+        let split = self.all[usize::from(node)].split()?;
+        let local = SocketAddrV4::new(address(flow.dst), Flow::port(number as u32));
+        let remote = SocketAddrV4::new(address(flow.src), flow.account.port?);
+        split.conn(local.into(), remote.into(), half)
     }
 
     /// The node whose wake-up it is; `None` if that is outdated.

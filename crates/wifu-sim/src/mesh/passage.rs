@@ -262,6 +262,14 @@ impl Simulation {
         self.arm(node);
     }
 
+    /// What a node splits is forgotten.
+    pub(crate) fn restart(&mut self, node: u16) {
+        if let Some(split) = self.nodes.all[usize::from(node)].split_mut() {
+            split.restart(self.clock.now);
+        }
+        self.pump(node);
+    }
+
     /// A flow's application acts by itself.
     pub(crate) fn app_step(&mut self, number: u32) {
         let (clock, nodes, net) = (&mut self.clock, &mut self.nodes, &self.net);
@@ -334,6 +342,9 @@ impl Simulation {
                 let facts = ways.route(to).unwrap_or_default();
                 if let Some(end) = here.end_mut() {
                     end.set_route(now, to, facts);
+                }
+                if let Some(split) = here.split_mut() {
+                    split.set_route(now, to, facts);
                 }
             }
             here.reroute(&mut ways);

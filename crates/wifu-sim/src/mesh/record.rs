@@ -2,12 +2,14 @@
 
 use super::flow::Flow;
 use super::forward::Forwarding;
+use super::nodes::Splitting;
 use crate::outcome::Series;
 use crate::scenario::{RecordSpec, ScenarioError, SeriesSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use wifu_engine::quantity::Watched;
 use wifu_engine::signal::Sent;
 use wifu_engine::{Blueprint, Conn, Facts, Kind, Reason};
+use wifu_node::Half;
 use wifu_radio::plan::Plan;
 use wifu_wire::{Span, Time, names};
 
@@ -40,6 +42,8 @@ pub(crate) enum Whose {
     End(usize),
     /// That of the lane of this node, from the flow's sender to its receiver.
     Lane(u16),
+    /// That of a half at this node, which splits it.
+    Half(u16, Half),
 }
 
 /// All series, and which are wanted.
@@ -76,13 +80,24 @@ fn of_node(node: &str, name: &str) -> String {
 }
 
 /// Whose number a name is, of a flow of this composition: the sender's, the receiver's (`peer.`),
-/// or that of a node's lane (`NODE.`).
-fn whose(blueprint: &Blueprint, name: &str, plan: &Plan) -> Result<(Whose, Watched), String> {
+/// that of a node's lane (`NODE.`), or of a half at a node that splits (`NODE.near.`, `NODE.far.`).
+fn whose(
+    blueprint: &Blueprint,
+    name: &str,
+    (plan, splits): (&Plan, &[Splitting]),
+) -> Result<(Whose, Watched), String> {
     let (first, rest) = name.split_once('.').unwrap_or(("", name));
     let node = plan.nodes.iter().position(|n| n.name == first);
     match (first, node) {
         ("peer", _) => Ok((Whose::End(1), blueprint.watched(rest)?)),
         (_, Some(node)) => {
+            let split = splits.iter().find(|s| usize::from(s.node) == node);
+            let half = |h: &Half| rest.strip_prefix(h.name())?.strip_prefix('.');
+            let half = Half::ALL.into_iter().find_map(|h| Some((h, half(&h)?)));
+            if let (Some(split), Some((half, rest))) = (split, half) {
+                let of = split.halves[half as usize].watched(rest)?;
+                return Ok((Whose::Half(node as u16, half), of));
+            }
             let lane = blueprint.lane.as_ref().ok_or_else(|| {
                 format!(
                     "{} has no lane: nodes on the way know nothing",
@@ -104,6 +119,7 @@ impl Recorder {
         spec: &RecordSpec,
         flows: &[Flow],
         plan: &Plan,
+        splits: &[Splitting],
     ) -> Result<Recorder, ScenarioError> {
         let (interval, usual) = (
             spec.interval.map_or(Span::MILLI * 10, |i| i.0),
@@ -133,11 +149,11 @@ impl Recorder {
         for (i, name) in spec.series.names().iter().enumerate() {
             let found = match name.split_once('.') {
                 None if name == SeriesSpec::ALL => Ok(()),
-                Some(("flow", rest)) => recorder.want_of_flows(rest, flows, plan),
+                Some(("flow", rest)) => recorder.want_of_flows(rest, flows, (plan, splits)),
                 Some(("node", rest)) => recorder.want_of_nodes(rest, plan),
                 _ => Err(String::from(
                     "write flow.1.cwnd, flow.*.cwnd, flow.1.peer.window, flow.1.n2.PART.PROBE of a \
-                     lane, node.n1.queue, or all",
+                     lane, flow.1.n2.far.cwnd where n2 splits, node.n1.queue, or all",
                 )),
             };
             let at = || format!("record.series[{i}]");
@@ -147,7 +163,12 @@ impl Recorder {
     }
 
     /// `N.NAME`, `N.peer.NAME`; `*` stands for all flows that know the name.
-    fn want_of_flows(&mut self, rest: &str, flows: &[Flow], plan: &Plan) -> Result<(), String> {
+    fn want_of_flows(
+        &mut self,
+        rest: &str,
+        flows: &[Flow],
+        plan: (&Plan, &[Splitting]),
+    ) -> Result<(), String> {
         let Some((number, name)) = rest.split_once('.') else {
             return Err(String::from("write flow.NUMBER.NAME, as in flow.1.cwnd"));
         };
@@ -166,13 +187,13 @@ impl Recorder {
         self.want_of_flow(i, name, flow, plan)
     }
 
-    /// `N.NAME`, `N.peer.NAME`, `N.NODE.NAME`.
+    /// `N.NAME`, `N.peer.NAME`, `N.NODE.NAME`, `N.NODE.far.NAME`.
     fn want_of_flow(
         &mut self,
         i: usize,
         name: &str,
         flow: &Flow,
-        plan: &Plan,
+        plan: (&Plan, &[Splitting]),
     ) -> Result<(), String> {
         let full = of_flow(i, name);
         let segments = SEGMENTS.contains(&name);

@@ -13,8 +13,8 @@ use crate::outcome::{
     Outlasted, Percentiles, QueueOutcome, SCHEMA, WireOutcome, idle_disciplines,
 };
 use std::collections::BTreeMap;
-use wifu_engine::{Blueprint, Facts, Limit};
-use wifu_node::Lanes;
+use wifu_engine::{Blueprint, Endpoint, Facts, Limit};
+use wifu_node::{Lanes, Node, Split, SplitCounters};
 use wifu_radio::discipline::Discipline;
 use wifu_radio::phy::RTS_OFF;
 use wifu_radio::plan::{NodePlan, Plan};
@@ -42,7 +42,7 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
     }
     let inside = inside.into_iter().enumerate();
     let stop = &flows.stop;
-    Outcome {
+    let mut found = Outcome {
         schema: SCHEMA.to_string(),
         seed: of.scenario.seed,
         run: of.scenario.run,
@@ -70,7 +70,9 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
             .collect(),
         withdrawals: of.daemon.as_ref().and_then(Daemon::withdrawals),
         series: of.flows.rec.take(&names),
-    }
+    };
+    found.warnings.extend(idle_splits(&found));
+    found
 }
 
 /// What is to be said of disciplines above rings that hold all that waits. Wires have no ring.
@@ -85,6 +87,23 @@ fn idle_queues(of: &Simulation) -> Option<String> {
         (of.plan.nodes[i].name.as_str(), c.waited, c.ring)
     });
     idle_disciplines(kind, ring, told)
+}
+
+/// The nodes that had nothing to split.
+fn idle_splits(outcome: &Outcome) -> Option<String> {
+    let idle = |s: &SplitCounters| s.taken == 0;
+    let nodes = outcome
+        .nodes
+        .iter()
+        .filter(|n| n.split.as_ref().is_some_and(idle));
+    let names: Vec<&str> = nodes.map(|n| &n.name[..]).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "split: no connection passed {}, which had nothing to split: a node splits what it \
+             relays, not what begins or ends there",
+            names.join(", ")
+        )
+    })
 }
 
 /// What is to be said where the scenario set the attempts of frames and data follow an RTS, whose
@@ -259,10 +278,7 @@ fn node_outcomes(
             forwarded: net.relayed[i],
             late: nodes.all[i].heeded().late,
             first: nodes.all[i].heeded().first,
-            dropped: nodes.all[i].end().map_or_else(BTreeMap::new, |end| {
-                let all = end.drops().into_iter();
-                all.map(|(why, n)| (why.to_owned(), n)).collect()
-            }),
+            dropped: dropped(&nodes.all[i]),
             handlers: nodes.all[i]
                 .counters()
                 .map(|(name, c)| HandlerOutcome {
@@ -278,6 +294,7 @@ fn node_outcomes(
                 })
                 .collect(),
             lanes: nodes.all[i].lanes().map(Lanes::counters),
+            split: nodes.all[i].split().map(Split::counters),
             host: nodes.all[i].host(),
             queue: planned
                 .radio
@@ -288,6 +305,17 @@ fn node_outcomes(
     };
     let planned = names.iter().enumerate().zip(&plan.nodes);
     planned.map(node).collect()
+}
+
+/// What the node's end dropped, and what stands between ends there, by reason.
+fn dropped(node: &Node) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    let end = node.end().map(Endpoint::drops);
+    let split = node.split().map(Split::drops);
+    for (why, n) in end.into_iter().chain(split).flatten() {
+        *all.entry(why.to_owned()).or_default() += n;
+    }
+    all
 }
 
 /// What the disciplines of a node's queues did.

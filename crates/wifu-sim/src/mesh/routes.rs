@@ -30,6 +30,16 @@ impl Routes {
         }
     }
 
+    /// Connections between these two ends leave a node between them in their name.
+    pub(crate) fn between(&mut self, node: u16, ends: [u16; 2]) {
+        let peers = &mut self.peers[usize::from(node)];
+        for end in ends.into_iter().filter(|end| *end != node) {
+            if !peers.contains(&end) {
+                peers.push(end);
+            }
+        }
+    }
+
     /// Routes over these links, which are all there are.
     pub(crate) fn lay(&mut self, links: &[Link]) {
         self.tables.lay(links);

@@ -2,6 +2,7 @@
 
 use super::address::{address, node_of};
 use super::clock::Clock;
+use super::ends::flow_of;
 use super::flows::Flows;
 use super::forward::Forwarding;
 use super::pool::{NO_FLOW, Packet, Stage};
@@ -10,7 +11,7 @@ use super::wire::{Ear, Wire};
 use crate::routing::Via;
 use core::net::Ipv4Addr;
 use core::num::NonZeroU8;
-use wifu_engine::{Endpoint, RouteFacts, Ticket};
+use wifu_engine::{ConnId, Endpoint, RouteFacts, Ticket};
 use wifu_node::{Bound, Frame, Lost, Reader, Relayed, Toward, Ways};
 use wifu_radio::plan::Plan;
 use wifu_wire::ipv4::{self, HEADER};
@@ -163,6 +164,40 @@ impl Here<'_> {
         at
     }
 
+    /// The next segment of an end, written into a buffer of the pool, and whose it is.
+    #[inline(always)]
+    fn written(&mut self, end: &mut Endpoint) -> Option<(Packet, Option<ConnId>)> {
+        if !end.is_waiting() {
+            return None;
+        }
+        let now = self.clock.now;
+        let pool = &mut self.net.pool;
+        let buffer = pool.buffer();
+        let out = pool.octets_mut(buffer);
+        let Some(datagram) = end.poll_transmit(now, &mut out[HEADER..]) else {
+            pool.drop_buffer(buffer);
+            return None;
+        };
+        let ip = datagram.ip.v4().expect("nodes have IPv4 addresses");
+        ipv4::emit(&ip, datagram.len, out);
+        let mut numbers = [0; 8];
+        numbers.copy_from_slice(&out[HEADER..HEADER + 8]);
+        self.clock.mix(u64::from_le_bytes(numbers) ^ 3);
+        let len = (HEADER + datagram.len) as u16;
+        let dst = node_of(ip.dst);
+        let packet = Packet::new(buffer, len, self.node, dst, ip.proto);
+        Some((packet, datagram.conn))
+    }
+
+    /// Hops that lie behind this node on the way from this end of a flow to the other.
+    fn hops_behind(&self, number: u32, from: usize) -> u8 {
+        let flow = &self.flows[number];
+        let (start, to) = (flow.node(from), flow.node(1 - from));
+        let hops = |from| self.net.hops_to(from, to).unwrap_or(0);
+        let behind = hops(start).saturating_sub(hops(self.node));
+        u8::try_from(behind).unwrap_or(u8::MAX)
+    }
+
     /// One more packet of a flow.
     fn count_copy(&mut self, id: u32) {
         let flow = self.net.pool[id].flow;
@@ -265,32 +300,25 @@ impl Ways for Here<'_> {
         self.tell_rooms(end)
     }
 
-    /// Written into a buffer of the pool.
     #[inline]
     fn emit(&mut self, end: &mut Endpoint) -> Option<(Ticket, Notes)> {
-        if !end.is_waiting() {
-            return None;
-        }
-        let now = self.clock.now;
-        let pool = &mut self.net.pool;
-        let buffer = pool.buffer();
-        let out = pool.octets_mut(buffer);
-        let Some(datagram) = end.poll_transmit(now, &mut out[HEADER..]) else {
-            pool.drop_buffer(buffer);
-            return None;
-        };
-        let ip = datagram.ip.v4().expect("nodes have IPv4 addresses");
-        ipv4::emit(&ip, datagram.len, out);
-        let mut numbers = [0; 8];
-        numbers.copy_from_slice(&out[HEADER..HEADER + 8]);
-        self.clock.mix(u64::from_le_bytes(numbers) ^ 3);
-        let len = (HEADER + datagram.len) as u16;
-        let dst = node_of(ip.dst);
-        let mut packet = Packet::new(buffer, len, self.node, dst, ip.proto);
+        let (mut packet, conn) = self.written(end)?;
         let mut notes = Notes::EMPTY;
-        if let Some(conn) = datagram.conn.and_then(|id| end.conn(id)) {
+        if let Some(conn) = conn.and_then(|id| end.conn(id)) {
             notes = conn.aside().notes;
-            (packet.flow, packet.reverse) = self.flows.sent(now, end, conn);
+            (packet.flow, packet.reverse) = self.flows.sent(self.clock.now, end, conn);
+        }
+        Some((self.enters(packet), notes))
+    }
+
+    fn emit_between(&mut self, end: &mut Endpoint) -> Option<(Ticket, Notes)> {
+        let (mut packet, conn) = self.written(end)?;
+        let mut notes = Notes::EMPTY;
+        if let Some(conn) = conn.and_then(|id| end.conn(id)) {
+            notes = conn.aside().notes;
+            let (number, from) = flow_of(conn);
+            (packet.flow, packet.reverse) = (number, from == 1);
+            packet.hop = self.hops_behind(number, from);
         }
         Some((self.enters(packet), notes))
     }
@@ -441,6 +469,7 @@ impl Ways for Here<'_> {
         if flow != NO_FLOW && !(stage == Stage::Heard && kept) {
             match by {
                 Reader::Lane => self.flows[flow].account.packets.delivered += 1,
+                Reader::Between => self.flows[flow].account.packets.delivered += 1,
                 Reader::End if reverse => self.flows.to_look.push(flow),
                 Reader::End => {}
             }

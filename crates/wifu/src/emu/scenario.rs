@@ -40,6 +40,9 @@ fn check(scenario: &Scenario, path: &Path) -> anyhow::Result<()> {
              drop-tail"
         );
     }
+    if !scenario.split.is_empty() {
+        bail!("{at}: split: runs in the simulator only: no daemon splits connections");
+    }
     let host = HostSpec {
         profile: None,
         lanes: Scheduler::default(),

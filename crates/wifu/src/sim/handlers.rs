@@ -109,6 +109,75 @@ pub fn lanes(outcome: &Outcome) -> String {
     }
 }
 
+/// Two rows for each node that splits connections, one for each half; empty if there is none.
+pub fn splits(outcome: &Outcome) -> String {
+    let mut table = Table::new(&[
+        "<node",
+        "<half",
+        ">taken",
+        ">sent",
+        ">accepted",
+        ">joined",
+        ">unopened",
+        ">broken",
+        ">forgotten",
+        ">closed",
+        ">open",
+        ">most held",
+        ">bytes on",
+        ">segments",
+        ">again",
+        ">timeouts",
+    ]);
+    let count = |n: u64| match n {
+        0 => String::new(),
+        n => n.to_string(),
+    };
+    for node in &outcome.nodes {
+        let Some(s) = node.split else { continue };
+        let both = [
+            s.taken,
+            s.sent,
+            s.accepted,
+            s.joined,
+            s.unopened,
+            s.broken,
+            s.forgotten,
+            s.closed,
+            s.open,
+            s.most_held,
+        ];
+        for (name, half) in [("near", s.near), ("far", s.far)] {
+            let far = name == "far";
+            let mut row = [const { String::new() }; 16];
+            row[0] = if far {
+                String::new()
+            } else {
+                node.name.clone()
+            };
+            row[1] = name.to_owned();
+            for (cell, n) in row[2..].iter_mut().zip(both).filter(|_| !far) {
+                *cell = count(n);
+            }
+            let own = [
+                half.bytes,
+                half.segments,
+                half.retransmissions,
+                half.timeouts,
+            ];
+            for (cell, n) in row[12..].iter_mut().zip(own) {
+                *cell = count(n);
+            }
+            table.row(row);
+        }
+    }
+    if table.is_empty() {
+        String::new()
+    } else {
+        table.text()
+    }
+}
+
 fn counted(h: &HandlerOutcome) -> String {
     let some = h.counts.iter().filter(|(_, n)| **n > 0);
     let said: Vec<String> = some.map(|(name, n)| format!("{name} {n}")).collect();
@@ -118,7 +187,7 @@ fn counted(h: &HandlerOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wifu_node::LaneCounters;
+    use wifu_node::{HalfCounters, LaneCounters, SplitCounters};
     use wifu_sim::outcome::NodeOutcome;
 
     #[test]
@@ -144,6 +213,14 @@ mod tests {
                 full: 7,
                 ..LaneCounters::default()
             }),
+            split: Some(SplitCounters {
+                accepted: 3,
+                far: HalfCounters {
+                    retransmissions: 11,
+                    ..HalfCounters::default()
+                },
+                ..SplitCounters::default()
+            }),
             ..NodeOutcome::default()
         };
         let outcome = Outcome {
@@ -167,5 +244,15 @@ mod tests {
         let text = lanes(&outcome);
         assert!(text.contains("full") && text.ends_with("7\n"), "{text}");
         assert!(!text.contains("copies"), "{text}");
+        let text = splits(&outcome);
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|l| l.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            rows[1..],
+            [vec!["base", "near", "3"], vec!["far", "11"]],
+            "{text}"
+        );
     }
 }

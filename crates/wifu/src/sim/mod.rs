@@ -141,6 +141,12 @@ pub struct Args {
         allow_hyphen_values = true
     )]
     time: Option<String>,
+    /// Split TCP connections at these nodes: n4 | n3,n5,far=tcp-cubic; repeat for others
+    ///
+    /// The node answers for the destination, opens a second connection there and moves octets
+    /// between the two. Keys: near and far (what each half runs), restart (a time).
+    #[arg(long, value_name = "NODE,...")]
+    split: Vec<String>,
     /// End after this much virtual time, whatever still runs
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     stop: Option<String>,
@@ -341,8 +347,9 @@ fn name_ends(scenario: &mut Scenario, registry: &Registry) -> anyhow::Result<()>
     // The same scenario without flows, which only its topology can make fail.
     let mut empty = scenario.clone();
     empty.flow.clear();
-    // Without flows nobody serves anything.
+    // Without flows nobody serves or splits anything.
     empty.host.unserved.clear();
+    empty.split.clear();
     empty.record = RecordSpec::default();
     empty.stop = StopSpec {
         time: Some(Secs(Span::SECOND)),

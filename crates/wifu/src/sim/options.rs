@@ -61,6 +61,10 @@ pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
         let flow = short_form(args, protocol, registry).context("--protocol")?;
         list(&mut all, "flow")?.push(flow);
     }
+    for text in &args.split {
+        let split = split(text).with_context(|| format!("--split {text}"))?;
+        list(&mut all, "split")?.push(split);
+    }
     let single = [
         ("seed", None, args.seed.map(|n| json!(n))),
         ("run", None, args.run.map(|n| json!(n))),
@@ -110,6 +114,18 @@ fn topology(topo: &str) -> anyhow::Result<Json> {
         Some(text) => toml::from_str(&text).with_context(|| format!("--topo {topo}")),
         None => Ok(json!({"words": topo})),
     }
+}
+
+/// `NODE[,NODE...][,KEY=VALUE...]`.
+fn split(text: &str) -> anyhow::Result<Json> {
+    let mut split = json!({"nodes": []});
+    for word in text.split(',') {
+        match word.split_once('=') {
+            Some((key, value)) => split[key] = json!(value),
+            None => list(&mut split, "nodes")?.push(json!(word)),
+        }
+    }
+    Ok(split)
 }
 
 /// `SRC:DST:PROTO[,KEY=VALUE...]`.

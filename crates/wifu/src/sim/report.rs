@@ -60,6 +60,7 @@ pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) ->
             heeded(outcome),
             handlers::table(outcome),
             handlers::lanes(outcome),
+            handlers::splits(outcome),
         ];
         for table in ran.iter().filter(|t| !t.is_empty()) {
             let _ = write!(text, "\n{table}");

@@ -198,6 +198,12 @@ fn what_no_emulation_can_do_is_refused_before_it_begins() {
         said.contains("routing.olsr: runs in the simulator only"),
         "{said}"
     );
+    let said = refused(
+        "split.toml",
+        &scenario("[[split]]\nnodes = [\"n2\"]\n"),
+        &[],
+    );
+    assert!(said.contains("split: runs in the simulator only"), "{said}");
     let said = refused("host.toml", &scenario("[host]\nmtu = 1400\n"), &[]);
     assert!(
         said.contains("host: hosts are this machine's kernels"),
