@@ -53,6 +53,7 @@ extern "C" {
 #define WIFU_HXH_NOLH 235
 #define WIFU_HXH_NS2 236
 #define WIFU_HXH_NEXT 237
+#define WIFU_HOP 238
 
 /* Level of WiFu's own options. */
 #define SOL_WIFU 0x5769

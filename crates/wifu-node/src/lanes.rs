@@ -145,10 +145,11 @@ impl Lanes {
             };
         }
         let wire = &self.served[usize::from(key.served)].wire;
-        let class = wire.class(&ways.octets(ticket)[at..]);
+        let octets = &ways.octets(ticket)[at..];
+        let (class, opens) = (wire.class(octets), wire.opens(octets));
         if matches!(from, Origin::Link | Origin::Own) {
             self.count(ticket, at, key, ways);
-            if class == Class::Data {
+            if opens {
                 let _opened = self.open(now, key, from == Origin::Own, ways);
             }
         }

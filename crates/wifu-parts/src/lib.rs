@@ -28,7 +28,8 @@ pub const PROTOCOLS: &str = concat!(
     include_str!("protocols/tcp.toml"),
     include_str!("protocols/atp.toml"),
     include_str!("protocols/tp-alpha.toml"),
-    include_str!("protocols/hxh.toml")
+    include_str!("protocols/hxh.toml"),
+    include_str!("protocols/hop.toml")
 );
 
 /// The compositions and profiles that come with WiFu.

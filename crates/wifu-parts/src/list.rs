@@ -19,11 +19,14 @@ parts! {
         holes::HOLES,
         hxh_source::HXH_SOURCE,
         hop_queue::HOP_QUEUE,
+        hop_source::HOP_SOURCE,
+        hop_block::HOP_BLOCK,
     }
     /// Receivers.
     receive {
         reassemble::REASSEMBLE,
         hxh_sink::HXH_SINK,
+        hop_sink::HOP_SINK,
     }
     /// What turns loss into congestion, or does not.
     judge {

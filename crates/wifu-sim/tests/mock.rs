@@ -278,7 +278,8 @@ fn every_way_to_open_and_close_ends_in_order() {
 fn a_reader_that_stalls_gets_everything_afterwards() {
     for (name, mut blueprint) in protocols() {
         let reader = App::receive().stall(10_000, Span::SECOND * 30);
-        if name.starts_with("atp") || name.starts_with("hxh") || name == "tp-alpha" {
+        if name.starts_with("atp") || name.starts_with("hxh") || name == "hop" || name == "tp-alpha"
+        {
             // In that time a packet every 20 ms fills no larger buffers; HxH's would hold the file.
             blueprint = self::blueprint(&format!("{name},rcv_wnd=65535,snd_buf=131071"));
         }

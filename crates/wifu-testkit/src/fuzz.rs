@@ -76,12 +76,20 @@ pub fn atp(bytes: &[u8]) {
 
 /// HxH's header and its runs, as it came and as if it were of our version.
 pub fn hxh(bytes: &[u8]) {
-    let codec = (wifu_wire::hxh::WIRE.make)();
-    wire(&*codec, bytes);
+    versioned(&*(wifu_wire::hxh::WIRE.make)(), bytes);
+}
+
+/// The same of Hop's.
+pub fn hop(bytes: &[u8]) {
+    versioned(&*(wifu_wire::hop::WIRE.make)(), bytes);
+}
+
+fn versioned(codec: &dyn Wire, bytes: &[u8]) {
+    wire(codec, bytes);
     let mut ours = bytes.to_vec();
     if let Some(first) = ours.first_mut() {
         *first = 0x10 | *first & 0x0F;
-        wire(&*codec, &ours);
+        wire(codec, &ours);
     }
 }
 

@@ -54,7 +54,7 @@ fn atps_header_and_holes_survive_any_bytes() {
 }
 
 #[test]
-fn hxhs_header_and_runs_survive_any_bytes() {
+fn the_headers_and_runs_of_hxh_and_hop_survive_any_bytes() {
     let mut rng = Rng::new(12);
     for _ in 0..50_000 {
         let mut bytes = noise(&mut rng, 250);
@@ -63,6 +63,7 @@ fn hxhs_header_and_runs_survive_any_bytes() {
             bytes[2..4].copy_from_slice(&(rng.below(40) as u16).to_be_bytes());
         }
         fuzz::hxh(&bytes);
+        fuzz::hop(&bytes);
     }
 }
 
@@ -124,6 +125,7 @@ fn dictionaries_have_what_parsers_look_for() {
     assert_eq!(entry(of("atp"), "delay_4294967295"), [0xFF; 4]);
     assert_eq!(entry(of("hxh"), "type_5"), [5]);
     assert_eq!(entry(of("hxh"), "list_2"), [0, 2]);
+    assert_eq!(entry(of("hop"), "type_3"), [3]);
     assert_eq!(entry(of("tcp"), "syn_1"), [2]);
     assert_eq!(entry(of("over_udp"), "constants_0"), [2, 1, 0]);
     // Version and length, (40 + 8 + 4) / 4; the identity; a word in the middle of its octets.

@@ -27,6 +27,7 @@ struct Test {
     when: Option<(Place, u32)>,
     payload: Option<bool>,
     class: Class,
+    opens: bool,
 }
 
 impl Test {
@@ -92,6 +93,7 @@ impl Codec {
             when: t.when.and_then(|(n, v)| Some((at(n)?, v))),
             payload: t.payload,
             class: t.class,
+            opens: t.opens,
         };
         let types: Vec<Test> = format.types.iter().map(test).collect();
         let all = bits(&|_| true);
@@ -431,6 +433,11 @@ impl Wire for Codec {
     fn class(&self, bytes: &[u8]) -> Class {
         let payload = bytes.len() > self.header(bytes);
         self.types[self.kind(bytes, Some(payload))].class
+    }
+
+    fn opens(&self, bytes: &[u8]) -> bool {
+        let payload = bytes.len() > self.header(bytes);
+        self.types[self.kind(bytes, Some(payload))].opens
     }
 
     fn refuse(&self, head: &Head, _len: u32, answer: &mut Head) -> bool {

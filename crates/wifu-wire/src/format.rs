@@ -272,6 +272,8 @@ pub struct PacketType {
     pub when: Option<(&'static str, u32)>,
     /// ... and if it carries a payload, or none; `None`: either.
     pub payload: Option<bool>,
+    /// It opens the lane of its flow at a node that it comes to, as data do.
+    pub opens: bool,
 }
 
 impl PacketType {
@@ -282,6 +284,7 @@ impl PacketType {
             class,
             when: Some((word, value)),
             payload: None,
+            opens: matches!(class, Class::Data),
         }
     }
 
@@ -292,6 +295,7 @@ impl PacketType {
             class,
             when: None,
             payload: None,
+            opens: matches!(class, Class::Data),
         }
     }
 
@@ -300,6 +304,15 @@ impl PacketType {
     pub const fn payload(self, some: bool) -> PacketType {
         PacketType {
             payload: Some(some),
+            ..self
+        }
+    }
+
+    /// The same, and it opens the lane of its flow.
+    #[must_use]
+    pub const fn opens(self) -> PacketType {
+        PacketType {
+            opens: true,
             ..self
         }
     }

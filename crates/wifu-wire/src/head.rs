@@ -384,6 +384,12 @@ pub trait Wire: Send + Sync + core::fmt::Debug {
     /// What a packet is for, by its transport header and payload.
     fn class(&self, bytes: &[u8]) -> Class;
 
+    /// Whether it opens the lane of its flow at a node that it comes to: data do, and what else the
+    /// format says ([`crate::PacketType::opens`]).
+    fn opens(&self, bytes: &[u8]) -> bool {
+        self.class(bytes) == Class::Data
+    }
+
     /// The answer to a segment of no connection (RST, or nothing): stateless, the endpoint's
     /// business. `len` is the payload's length. False if none is due.
     fn refuse(&self, head: &Head, len: u32, answer: &mut Head) -> bool;

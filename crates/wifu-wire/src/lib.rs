@@ -12,6 +12,7 @@ pub mod facts;
 pub mod format;
 pub mod front;
 pub mod head;
+pub mod hop;
 pub mod hxh;
 pub mod ip;
 mod ip_info;
@@ -57,4 +58,4 @@ impl names::Named for WireSpec {
 }
 
 /// The formats of this crate that have a declaration of their own.
-pub static WIRES: &[&WireSpec] = &[&tcp::WIRE, &atp::WIRE, &hxh::WIRE];
+pub static WIRES: &[&WireSpec] = &[&tcp::WIRE, &atp::WIRE, &hxh::WIRE, &hop::WIRE];

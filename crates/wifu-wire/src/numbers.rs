@@ -13,7 +13,8 @@ const COMPOSITIONS: &str = concat!(
     include_str!("../../wifu-parts/src/protocols/tcp.toml"),
     include_str!("../../wifu-parts/src/protocols/atp.toml"),
     include_str!("../../wifu-parts/src/protocols/tp-alpha.toml"),
-    include_str!("../../wifu-parts/src/protocols/hxh.toml")
+    include_str!("../../wifu-parts/src/protocols/hxh.toml"),
+    include_str!("../../wifu-parts/src/protocols/hop.toml")
 );
 
 /// Names and numbers, in the order of the file.

@@ -4,6 +4,7 @@ pub mod accept;
 mod adaptive;
 mod alive;
 mod backoff;
+pub mod blocks;
 mod delivery;
 mod duplicates;
 pub mod epoch;

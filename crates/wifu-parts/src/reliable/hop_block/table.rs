@@ -1,0 +1,235 @@
+//! The blocks of a lane, in the order of their numbers: those that are to go on, and those that the
+//! next node has and that are kept in case it loses them.
+
+use std::collections::VecDeque;
+use wifu_engine::Ticket;
+use wifu_wire::{Seq, Time};
+
+/// What is known of a packet at the next node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mark {
+    /// It is to go, once it is here.
+    Due,
+    /// It went; whether it came is to be asked.
+    Sent,
+    /// The next node has it.
+    There,
+}
+
+/// How far a block is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// Others are before it, or too little of it is here.
+    Waits,
+    /// A BSYN is due.
+    Asks,
+    /// One left; if nobody answers by then, it goes again.
+    Asked(Time),
+    /// What the next node lacks goes.
+    Sends,
+    /// The next node has all of it.
+    Done,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Packet {
+    /// `None`: it is not here.
+    pub ticket: Option<Ticket>,
+    pub mark: Mark,
+    /// It left before.
+    pub left: bool,
+}
+
+pub(super) struct Block {
+    pub first: Seq,
+    pub packets: Vec<Packet>,
+    pub phase: Phase,
+    /// It was done once, or its next node is another one now: that is asked before anything goes.
+    pub anew: bool,
+    /// Questions in a row that nobody answered.
+    pub tries: u32,
+    /// When and as which round the first of them left.
+    pub asked: (Time, u8),
+    /// So many that go at once are not gone.
+    pub burst: u32,
+    /// Packets that are here and are to go.
+    pub due: u32,
+    /// Packets that are not here, and not at the next node either.
+    pub lacks: u32,
+}
+
+impl Block {
+    pub fn size(&self) -> u32 {
+        self.packets.len() as u32
+    }
+
+    /// One past its last number.
+    pub fn end(&self) -> Seq {
+        self.first.plus(self.size())
+    }
+
+    /// Where in it this number is.
+    pub fn place(&self, number: Seq) -> Option<usize> {
+        let at = number.since(self.first);
+        (at < self.size()).then_some(at as usize)
+    }
+
+    /// Whether nothing has to come any more.
+    pub fn whole(&self) -> bool {
+        self.lacks == 0
+    }
+
+    /// Whether this number has to come.
+    pub fn lacks(&self, number: Seq) -> bool {
+        let p = self.place(number).map(|at| self.packets[at]);
+        p.is_some_and(|p| p.ticket.is_none() && p.mark != Mark::There)
+    }
+
+    /// A packet came. It is given back if it is here already.
+    pub fn put(&mut self, at: usize, ticket: Ticket) -> Option<Ticket> {
+        let p = &mut self.packets[at];
+        if p.ticket.is_some() {
+            return Some(ticket);
+        }
+        p.ticket = Some(ticket);
+        self.count();
+        None
+    }
+
+    /// The first packet that is to go.
+    pub fn next(&self) -> Option<usize> {
+        let goes = |p: &Packet| p.ticket.is_some() && p.mark == Mark::Due;
+        self.packets.iter().position(goes)
+    }
+
+    /// Every packet is this at the next node, by its number.
+    pub fn mark(&mut self, of: impl Fn(Seq) -> Mark) {
+        let first = self.first;
+        for (p, n) in self.packets.iter_mut().zip(0..) {
+            p.mark = of(first.plus(n));
+        }
+        self.count();
+    }
+
+    /// Whether the next node has everything.
+    pub fn there(&self) -> bool {
+        self.packets.iter().all(|p| p.mark == Mark::There)
+    }
+
+    pub fn count(&mut self) {
+        let (mut due, mut lacks) = (0, 0);
+        for p in self.packets.iter().filter(|p| p.mark != Mark::There) {
+            lacks += u32::from(p.ticket.is_none());
+            due += u32::from(p.ticket.is_some() && p.mark == Mark::Due);
+        }
+        (self.due, self.lacks) = (due, lacks);
+    }
+
+    /// The next node is asked for it anew.
+    pub fn again(&mut self) {
+        (self.phase, self.anew, self.tries) = (Phase::Waits, true, 0);
+    }
+}
+
+pub(super) struct Table {
+    pub blocks: VecDeque<Block>,
+    /// Memory of blocks that are gone.
+    spare: Vec<Vec<Packet>>,
+    /// Blocks that are to go on, at most.
+    places: usize,
+    /// Blocks that went on and are kept, at most.
+    cache: usize,
+}
+
+impl Table {
+    pub fn new(places: usize, cache: usize) -> Table {
+        Table {
+            blocks: VecDeque::with_capacity(places + cache + 1),
+            spare: Vec::with_capacity(places + cache + 1),
+            places,
+            cache,
+        }
+    }
+
+    /// The block of this number.
+    pub fn find(&self, number: Seq) -> Option<usize> {
+        self.blocks.iter().position(|b| b.place(number).is_some())
+    }
+
+    /// Blocks that are to go on.
+    pub fn outstanding(&self) -> usize {
+        self.blocks
+            .iter()
+            .filter(|b| b.phase != Phase::Done)
+            .count()
+    }
+
+    /// The block that goes on now: the first of those that are to.
+    pub fn served(&self) -> Option<&Block> {
+        self.blocks.iter().find(|b| b.phase != Phase::Done)
+    }
+
+    pub fn serve(&mut self) -> Option<&mut Block> {
+        self.blocks.iter_mut().find(|b| b.phase != Phase::Done)
+    }
+
+    /// The block of these numbers, which is opened if there is a place for it. `None`, too, if
+    /// others share numbers with it: whoever cut them, it was not one source.
+    pub fn open(&mut self, first: Seq, size: u32) -> Option<usize> {
+        let end = first.plus(size);
+        let meets = |b: &Block| b.first.before(end) && first.before(b.end());
+        if let Some(at) = self.blocks.iter().position(meets) {
+            let b = &self.blocks[at];
+            return (b.first == first && b.size() == size).then_some(at);
+        }
+        if self.outstanding() >= self.places {
+            return None;
+        }
+        let mut packets = self.spare.pop().unwrap_or_default();
+        let absent = Packet {
+            ticket: None,
+            mark: Mark::Due,
+            left: false,
+        };
+        packets.resize(size as usize, absent);
+        let at = self.blocks.iter().take_while(|b| b.first.before(first));
+        let at = at.count();
+        let block = Block {
+            first,
+            packets,
+            phase: Phase::Waits,
+            anew: false,
+            tries: 0,
+            asked: (Time::ZERO, 0),
+            burst: 0,
+            due: 0,
+            lacks: size,
+        };
+        self.blocks.insert(at, block);
+        Some(at)
+    }
+
+    /// The destination has all up to `ack`.
+    pub fn acknowledge(&mut self, ack: Seq, mut free: impl FnMut(Ticket)) {
+        while let Some(at) = self.blocks.iter().position(|b| b.end().upto(ack.plus(1))) {
+            self.forget(at, &mut free);
+        }
+    }
+
+    /// No more blocks are kept than may be.
+    pub fn trim(&mut self, mut free: impl FnMut(Ticket)) {
+        while self.blocks.len() - self.outstanding() > self.cache {
+            let done = self.blocks.iter().position(|b| b.phase == Phase::Done);
+            let Some(at) = done else { return };
+            self.forget(at, &mut free);
+        }
+    }
+
+    fn forget(&mut self, at: usize, free: &mut impl FnMut(Ticket)) {
+        if let Some(mut b) = self.blocks.remove(at) {
+            b.packets.iter().filter_map(|p| p.ticket).for_each(free);
+            b.packets.clear();
+            self.spare.push(b.packets);
+        }
+    }
+}
