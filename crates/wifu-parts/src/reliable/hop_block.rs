@@ -100,6 +100,8 @@ pub static HOP_BLOCK: Descriptor = Descriptor {
 const SOON: Span = Span(100_000_000);
 const RARELY: Span = Span(1_000_000_000);
 const FIRST: Span = Span(500_000_000);
+/// A node that takes longer than this from a packet's coming to its leaving has lost it.
+const RELAYED: Span = Span(10_000_000);
 
 /// What was asked of this node.
 #[derive(Clone, Copy)]
@@ -137,6 +139,8 @@ struct HopBlock {
     /// What is to be answered, and what is not before there is a place.
     owed: Option<Question>,
     withheld: Option<Question>,
+    /// Until then an answer waits for what has come, and is not in its block yet.
+    patient: Time,
     /// Of the last BSYN.
     round: u8,
     /// From a BSYN to its answer.
@@ -160,6 +164,7 @@ impl HopBlock {
             acked: None,
             owed: None,
             withheld: None,
+            patient: Time::ZERO,
             round: 0,
             rtt: Ewma::new(0.75),
             next: None,
@@ -256,6 +261,11 @@ impl HopBlock {
         let block = &mut self.table.blocks[at];
         let here = block.place(number).map(|at| block.packets[at].ticket);
         if here.is_some_and(|t| t.is_none()) {
+            if let Some(at) = block.place(number) {
+                block.packets[at].coming = true;
+            }
+            self.patient = cx.now + RELAYED;
+            cx.out.arm(1, self.patient);
             return Admit::Pass;
         }
         if seg.head.get(self.rtx) == 1 && block.phase == Phase::Done {
@@ -314,7 +324,7 @@ impl HopBlock {
         (b.tries, b.burst) = (0, 0);
         b.phase = Phase::Sends;
         if b.there() {
-            (b.phase, b.anew) = (Phase::Done, false);
+            (b.phase, b.anew, b.kept) = (Phase::Done, false, true);
             self.add(Count::Handed, 1);
             self.table.trim(|t| cx.out.release(t));
             self.admit(cx);
@@ -408,10 +418,18 @@ impl HopBlock {
         u32::from(round)
     }
 
+    /// Whether who asked is answered now.
+    fn answers(&self, now: Time) -> bool {
+        let of = self.owed.and_then(|q| self.table.find(q.first));
+        let comes = of.is_some_and(|at| self.table.blocks[at].coming());
+        self.owed.is_some() && (now >= self.patient || !comes)
+    }
+
     /// The answer to who asked, or the question for the block in service.
     fn speak(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         let [kind, block, size, round, _, vtx] = self.words;
-        if let Some(q) = self.owed.take() {
+        let answers = self.answers(cx.now);
+        if let Some(q) = self.owed.take_if(|_| answers) {
             out.aside.to = LinkTo::Neighbour(q.by);
             out.head.seq = q.first;
             for (w, v) in [(kind, hop::BACK), (block, q.first.0), (size, q.size)] {
@@ -446,7 +464,7 @@ impl HopBlock {
         let micro = self.micro;
         let b = self.table.serve()?;
         let at = b.next()?;
-        let (again, anew) = (b.packets[at].left, b.anew);
+        let (again, anew, kept) = (b.packets[at].left, b.anew, b.kept);
         if b.burst == 0 {
             b.burst = b.due;
         }
@@ -461,8 +479,8 @@ impl HopBlock {
         if last {
             b.phase = Phase::Asks;
         }
-        self.add(Count::Again, u32::from(again && !anew));
-        self.add(Count::FromCache, u32::from(anew));
+        self.add(Count::Again, u32::from(again && !kept));
+        self.add(Count::FromCache, u32::from(kept));
         self.add(Count::Sent, 1);
         Some((number, ticket, rides))
     }
@@ -541,11 +559,11 @@ impl Component for HopBlock {
         self.drive(cx);
     }
 
-    fn offer(&self, kind: Kind, _board: &Board, _now: Time) -> Option<Want> {
+    fn offer(&self, kind: Kind, _board: &Board, now: Time) -> Option<Want> {
         let asks = || self.table.served().is_some_and(|b| b.phase == Phase::Asks);
         let (bytes, least) = (1, 1);
         match kind {
-            Kind::Urgent => (self.owed.is_some() || asks()).then_some(Want::bare(kind)),
+            Kind::Urgent => (self.answers(now) || asks()).then_some(Want::bare(kind)),
             _ => {
                 let again = self.goes()?;
                 (again == (kind == Kind::Resend)).then_some(Want { kind, bytes, least })

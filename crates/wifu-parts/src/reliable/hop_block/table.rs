@@ -38,12 +38,16 @@ pub(super) struct Packet {
     pub mark: Mark,
     /// It left before.
     pub left: bool,
+    /// It came, and the node is not done with it.
+    pub coming: bool,
 }
 
 pub(super) struct Block {
     pub first: Seq,
     pub packets: Vec<Packet>,
     pub phase: Phase,
+    /// It went on once: the node before has no part in it any more.
+    pub kept: bool,
     /// It was done once, or its next node is another one now: that is asked before anything goes.
     pub anew: bool,
     /// Questions in a row that nobody answered.
@@ -88,12 +92,18 @@ impl Block {
     /// A packet came. It is given back if it is here already.
     pub fn put(&mut self, at: usize, ticket: Ticket) -> Option<Ticket> {
         let p = &mut self.packets[at];
+        p.coming = false;
         if p.ticket.is_some() {
             return Some(ticket);
         }
         p.ticket = Some(ticket);
         self.count();
         None
+    }
+
+    /// Whether packets came that the node is not done with.
+    pub fn coming(&self) -> bool {
+        self.packets.iter().any(|p| p.coming)
     }
 
     /// The first packet that is to go.
@@ -156,12 +166,9 @@ impl Table {
         self.blocks.iter().position(|b| b.place(number).is_some())
     }
 
-    /// Blocks that are to go on.
+    /// Blocks that did not go on yet.
     pub fn outstanding(&self) -> usize {
-        self.blocks
-            .iter()
-            .filter(|b| b.phase != Phase::Done)
-            .count()
+        self.blocks.iter().filter(|b| !b.kept).count()
     }
 
     /// The block that goes on now: the first of those that are to.
@@ -190,6 +197,7 @@ impl Table {
             ticket: None,
             mark: Mark::Due,
             left: false,
+            coming: false,
         };
         packets.resize(size as usize, absent);
         let at = self.blocks.iter().take_while(|b| b.first.before(first));
@@ -198,6 +206,7 @@ impl Table {
             first,
             packets,
             phase: Phase::Waits,
+            kept: false,
             anew: false,
             tries: 0,
             asked: (Time::ZERO, 0),
