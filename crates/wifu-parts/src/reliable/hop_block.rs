@@ -110,6 +110,7 @@ struct Question {
     size: u32,
     round: u32,
     by: Neighbour,
+    vtx: bool,
 }
 
 /// What was counted, by place.
@@ -129,7 +130,6 @@ struct HopBlock {
     /// type, block, size, round, ask, vtx.
     words: [Word; 6],
     rtx: Word,
-    burst: u32,
     micro: u32,
     table: Table,
     /// Blocks that the own end cut and whose packets wait in the store.
@@ -157,9 +157,8 @@ impl HopBlock {
         HopBlock {
             words: words.map(|w| p.word(w)),
             rtx: p.word("rtx"),
-            burst: p.int("burst") as u32,
             micro: p.int("micro") as u32,
-            table: Table::new(places, p.int("cache") as usize),
+            table: Table::new(places, p.int("cache") as usize, p.int("burst") as u32),
             cuts: VecDeque::new(),
             acked: None,
             owed: None,
@@ -214,7 +213,7 @@ impl HopBlock {
     /// The node before asks for a block.
     fn questioned(&mut self, q: Question) {
         let known = self.arrived(q.first.plus(q.size - 1));
-        if known || self.table.open(q.first, q.size).is_some() {
+        if known || self.table.open(q.first, q.size, q.vtx).is_some() {
             self.owed = Some(q);
             self.withheld = None;
         } else {
@@ -249,28 +248,33 @@ impl HopBlock {
                 size,
                 round,
                 by,
+                vtx: false,
             });
         }
         if self.arrived(number) {
             return Admit::Drop("the destination has it");
         }
-        let Some(at) = self.table.open(first, size) else {
+        let again = seg.head.get(self.rtx) == 1;
+        let Some(at) = self.table.open(first, size, again) else {
             self.add(Count::Refused, 1);
             return Admit::Drop("no place for another block");
         };
         let block = &mut self.table.blocks[at];
-        let here = block.place(number).map(|at| block.packets[at].ticket);
-        if here.is_some_and(|t| t.is_none()) {
-            if let Some(at) = block.place(number) {
-                block.packets[at].coming = true;
-            }
+        let done = block.phase == Phase::Done;
+        if again && done {
+            block.again();
+            self.drive(cx);
+        }
+        let block = &mut self.table.blocks[at];
+        let place = block.place(number);
+        if let Some(p) = place.map(|at| &mut block.packets[at])
+            && p.ticket.is_none()
+            && (again || !done)
+        {
+            p.coming = true;
             self.patient = cx.now + RELAYED;
             cx.out.arm(1, self.patient);
             return Admit::Pass;
-        }
-        if seg.head.get(self.rtx) == 1 && block.phase == Phase::Done {
-            block.again();
-            self.drive(cx);
         }
         Admit::Drop("it has come already")
     }
@@ -285,6 +289,7 @@ impl HopBlock {
             size,
             round,
             by,
+            vtx: vtx == 1,
         });
         let block = self.table.find(first).map(|at| &mut self.table.blocks[at]);
         if let Some(block) = block.filter(|b| vtx == 1 && b.phase == Phase::Done) {
@@ -351,7 +356,7 @@ impl HopBlock {
             let found = match cut {
                 Some((first, size)) => {
                     self.cuts.drain(..old);
-                    self.table.open(first, size)
+                    self.table.open(first, size, false)
                 }
                 None => self.table.find(number),
             };
@@ -366,11 +371,11 @@ impl HopBlock {
             let block = block.map(|at| &mut self.table.blocks[at]);
             let spare = match block.and_then(|b| Some((b.place(number)?, b))) {
                 Some((at, b)) => {
-                    let spare = b.put(at, ticket);
-                    if spare.is_some() && b.phase == Phase::Done {
+                    // The own end sends again what went on.
+                    if b.phase == Phase::Done {
                         b.again();
                     }
-                    spare
+                    b.put(at, ticket)
                 }
                 None => Some(ticket),
             };
@@ -384,19 +389,17 @@ impl HopBlock {
     /// may have a place.
     fn drive(&mut self, cx: &mut Cx<'_>) {
         if let Some(q) = self.withheld.take() {
-            match self.table.open(q.first, q.size) {
+            match self.table.open(q.first, q.size, q.vtx) {
                 Some(_) => self.owed = Some(q),
                 None => self.withheld = Some(q),
             }
         }
-        let (burst, micro) = (self.burst, self.micro);
+        let micro = self.micro;
         if let Some(b) = self.table.serve().filter(|b| b.phase == Phase::Waits) {
-            let begins = b.anew || b.due > 0 && (b.whole() || b.due >= burst);
-            if begins && b.size() <= micro && !b.anew {
-                b.phase = Phase::Sends;
-            } else if begins {
-                b.phase = Phase::Asks;
-            }
+            b.phase = match b.size() <= micro && !b.anew {
+                true => Phase::Sends,
+                false => Phase::Asks,
+            };
         }
         self.rearm(cx);
     }
@@ -454,8 +457,7 @@ impl HopBlock {
     /// Whether a packet of the block in service goes now, and whether it went before.
     fn goes(&self) -> Option<bool> {
         let b = self.table.served().filter(|b| b.phase == Phase::Sends)?;
-        let now = b.burst > 0 || b.whole() || b.due >= self.burst;
-        let at = b.next().filter(|_| now)?;
+        let at = b.next()?;
         Some(b.packets[at].left)
     }
 
@@ -592,9 +594,8 @@ impl Component for HopBlock {
     }
 
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
-        let outstanding = self.table.outstanding();
-        probe("custody", outstanding as f64);
-        probe("cached", (self.table.blocks.len() - outstanding) as f64);
+        probe("custody", self.table.outstanding() as f64);
+        probe("cached", self.table.cached() as f64);
         let names = [
             "asked",
             "answered",

@@ -101,6 +101,21 @@ impl Block {
         None
     }
 
+    /// Whether enough of it is here to begin with it.
+    pub fn begins(&self, burst: u32) -> bool {
+        self.anew || self.due > 0 && (self.whole() || self.due >= burst)
+    }
+
+    /// Whether something of it is to be sent, or asked, or answered.
+    fn lives(&self, burst: u32) -> bool {
+        match self.phase {
+            Phase::Waits => self.begins(burst),
+            Phase::Sends => self.due > 0 && (self.burst > 0 || self.whole() || self.due >= burst),
+            Phase::Asks | Phase::Asked(_) => true,
+            Phase::Done => false,
+        }
+    }
+
     /// Whether packets came that the node is not done with.
     pub fn coming(&self) -> bool {
         self.packets.iter().any(|p| p.coming)
@@ -147,13 +162,21 @@ pub(super) struct Table {
     spare: Vec<Vec<Packet>>,
     /// Blocks that are to go on, at most.
     places: usize,
-    /// Blocks that went on and are kept, at most.
+    /// Blocks that went on and whose packets are kept, at most.
     cache: usize,
+    /// So much of a block is passed on before it is whole.
+    burst: u32,
 }
 
+/// Blocks of which a node knows that they went on, with their packets or without, at most.
+const KNOWN: usize = 256;
+/// Blocks beyond those that it may have, which the source asked for, at most.
+const BEYOND: usize = 4;
+
 impl Table {
-    pub fn new(places: usize, cache: usize) -> Table {
+    pub fn new(places: usize, cache: usize, burst: u32) -> Table {
         Table {
+            burst,
             blocks: VecDeque::with_capacity(places + cache + 1),
             spare: Vec::with_capacity(places + cache + 1),
             places,
@@ -171,25 +194,34 @@ impl Table {
         self.blocks.iter().filter(|b| !b.kept).count()
     }
 
-    /// The block that goes on now: the first of those that are to.
+    /// The block that goes on now: the first of which something can go on. What waits for packets
+    /// that the node before may never have holds up none behind it.
     pub fn served(&self) -> Option<&Block> {
-        self.blocks.iter().find(|b| b.phase != Phase::Done)
+        self.blocks.iter().find(|b| b.lives(self.burst))
     }
 
     pub fn serve(&mut self) -> Option<&mut Block> {
-        self.blocks.iter_mut().find(|b| b.phase != Phase::Done)
+        let burst = self.burst;
+        self.blocks.iter_mut().find(|b| b.lives(burst))
     }
 
     /// The block of these numbers, which is opened if there is a place for it. `None`, too, if
     /// others share numbers with it: whoever cut them, it was not one source.
-    pub fn open(&mut self, first: Seq, size: u32) -> Option<usize> {
+    ///
+    /// `beyond`: the source asks for it, or sends it again; it takes no place of others.
+    pub fn open(&mut self, first: Seq, size: u32, beyond: bool) -> Option<usize> {
         let end = first.plus(size);
         let meets = |b: &Block| b.first.before(end) && first.before(b.end());
         if let Some(at) = self.blocks.iter().position(meets) {
             let b = &self.blocks[at];
             return (b.first == first && b.size() == size).then_some(at);
         }
-        if self.outstanding() >= self.places {
+        let revived = |b: &&Block| b.kept && b.phase != Phase::Done;
+        let full = match beyond {
+            true => self.blocks.iter().filter(revived).count() >= BEYOND,
+            false => self.outstanding() >= self.places,
+        };
+        if full {
             return None;
         }
         let mut packets = self.spare.pop().unwrap_or_default();
@@ -206,7 +238,7 @@ impl Table {
             first,
             packets,
             phase: Phase::Waits,
-            kept: false,
+            kept: beyond,
             anew: false,
             tries: 0,
             asked: (Time::ZERO, 0),
@@ -225,13 +257,28 @@ impl Table {
         }
     }
 
-    /// No more blocks are kept than may be.
+    /// No more blocks are kept than may be. The source asks for the oldest first: of the newest
+    /// only is remembered that they went on.
     pub fn trim(&mut self, mut free: impl FnMut(Ticket)) {
-        while self.blocks.len() - self.outstanding() > self.cache {
+        let full = |b: &&mut Block| {
+            let tickets = b.packets.iter().any(|p| p.ticket.is_some());
+            b.phase == Phase::Done && tickets
+        };
+        for b in self.blocks.iter_mut().filter(full).skip(self.cache) {
+            let tickets = b.packets.iter_mut().filter_map(|p| p.ticket.take());
+            tickets.for_each(&mut free);
+        }
+        while self.blocks.len() > KNOWN {
             let done = self.blocks.iter().position(|b| b.phase == Phase::Done);
             let Some(at) = done else { return };
             self.forget(at, &mut free);
         }
+    }
+
+    /// Blocks that went on and are here.
+    pub fn cached(&self) -> usize {
+        let here = |b: &&Block| b.kept && b.packets.iter().any(|p| p.ticket.is_some());
+        self.blocks.iter().filter(here).count()
     }
 
     fn forget(&mut self, at: usize, free: &mut impl FnMut(Ticket)) {
