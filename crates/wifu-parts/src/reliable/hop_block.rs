@@ -58,7 +58,7 @@ pub static HOP_BLOCK: Descriptor = Descriptor {
             16,
             0,
             1_024,
-            "Blocks that a node keeps after they went on, until the destination has them (Hop, \
+            "Blocks whose packets a node keeps after they went on, until the destination has all (Hop, \
              \"Virtual Retransmission\").",
         ),
     ],
