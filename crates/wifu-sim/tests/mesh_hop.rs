@@ -71,8 +71,8 @@ fn run(protocol: &str, hops: u32, bytes: &str, more: &str) -> Outcome {
 
 const PATIENT: &str = "[radio]\nattempts = 7\n";
 
-/// n3 takes blocks that it cannot pass on, and gets no word for longer than a lane is kept: it drops
-/// what it has, as if it had been started anew.
+/// n3 takes blocks that it cannot pass on, and gets no word for longer than a lane is kept: it
+/// drops what it has, as if it had been started anew.
 const FORGETS: &str = "[[event]]\nat = \"0.4s\"\ncut = [\"n3\", \"n4\"]\n\
                        [[event]]\nat = \"1s\"\ncut = [\"n2\", \"n3\"]\n\
                        [[event]]\nat = \"40s\"\nrestore = [\"n2\", \"n3\"]\n\

@@ -22,7 +22,7 @@ use wifu_wire::{HeadField, Seq, Time, Word, hop, hxh};
 pub static HOP_SINK: Descriptor = Descriptor {
     name: "hop-sink",
     role: Role::Receive,
-    doc: "Delivers packets in order; says what of a block is missing, confirms blocks to the source.",
+    doc: "Delivers packets in order; says what of a block is missing, confirms whole ones.",
     cites: &["Hop (NSDI 2009)"],
     words: &[
         TYPE,

@@ -8,8 +8,10 @@
 //! destination has it: a BSYN with VTX for it, which the source sends when nothing is heard of a
 //! block, is answered, and the next node is asked in turn ("Virtual Retransmission").
 
+mod params;
 mod table;
 
+use params::PARAMS;
 use std::collections::VecDeque;
 use table::{Block, Mark, Phase, Table};
 use wifu_engine::board::{ConnFacts, TxFacts};
@@ -18,8 +20,8 @@ use wifu_engine::kit::Ewma;
 use wifu_engine::kit::blocks::{ASK, BLOCK, MOST, ROUND, SIZE, VTX, list_missing, names};
 use wifu_engine::kit::hop::{RTX, TRANSMITTER, TYPE};
 use wifu_engine::{
-    Admit, Board, Component, Descriptor, Fact, Facts, FieldUse, Kind, Out, ParamSpec, Params,
-    Payload, Reason, Role, Segment, Signal, Want,
+    Admit, Board, Component, Descriptor, Fact, Facts, FieldUse, Kind, Out, Params, Payload, Reason,
+    Role, Segment, Signal, Want,
 };
 use wifu_wire::{HeadField, LinkTo, Neighbour, Seq, Span, Time, Word, hop, hxh};
 
@@ -27,41 +29,9 @@ use wifu_wire::{HeadField, LinkTo, Neighbour, Seq, Span, Time, Word, hop, hxh};
 pub static HOP_BLOCK: Descriptor = Descriptor {
     name: "hop-block",
     role: Role::Reliable,
-    doc: "Blocks of a lane: asked for and listed hop by hop, few at a time, kept for the next node.",
+    doc: "Blocks of a lane: asked for and listed hop by hop, few at a time, kept afterwards.",
     cites: &["Hop (NSDI 2009)"],
-    params: &[
-        ParamSpec::int(
-            "outstanding",
-            1,
-            0,
-            64,
-            "Blocks that a node takes beyond the one that it passes on: H (Hop, \"Backpressure\").",
-        ),
-        ParamSpec::int(
-            "burst",
-            8,
-            1,
-            1_024,
-            "Packets of a block that a node has when it begins to pass them on; of a smaller block \
-             all (Hop, \"Reliable Per-Hop Block Transfer\", which says a txop's worth).",
-        ),
-        ParamSpec::int(
-            "micro",
-            4,
-            0,
-            64,
-            "A block of so many packets goes before anybody was asked (Hop, \"Micro-block \
-             Prioritization\").",
-        ),
-        ParamSpec::int(
-            "cache",
-            16,
-            0,
-            1_024,
-            "Blocks whose packets a node keeps after they went on, until the destination has all (Hop, \
-             \"Virtual Retransmission\").",
-        ),
-    ],
+    params: PARAMS,
     words: &[TYPE, BLOCK, SIZE, ROUND, ASK, VTX, RTX.read(), TRANSMITTER],
     probes: &[
         "custody",
