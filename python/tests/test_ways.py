@@ -53,7 +53,7 @@ def test_frames_of_more_acknowledgements_fail_less(tmp_path: Path) -> None:
     links = [{"from": "n1", "to": "n2", "frames": 1000}]
     nodes = [{"name": "n1", "frames": 1000, "failed": 10, "retries": 100}]
     metrics = ("mac_retries", "mac_loss")
-    more = {"links": links, "nodes": nodes}
+    more: dict[str, Any] = {"links": links, "nodes": nodes}
     few = found(tmp_path / "a", {}, {"feedback_segments": 7}, *metrics, **more)
     alike = found(tmp_path / "b", {}, {"feedback_segments": 360}, *metrics, **more)
     for metric in metrics:

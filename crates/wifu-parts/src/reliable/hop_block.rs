@@ -656,8 +656,11 @@ mod tests {
         let _ = t.segment_by(&head, &[], &frame(3, true));
     }
 
-    /// What the lane says itself: its type, of which block, the round, VTX, what is missing.
-    fn says(t: &mut Bench) -> Option<(u32, Seq, u32, bool, Vec<(Seq, Seq)>)> {
+    /// Type, of which block, the round, VTX, what is missing.
+    type Said = (u32, Seq, u32, bool, Vec<(Seq, Seq)>);
+
+    /// What the lane says itself.
+    fn says(t: &mut Bench) -> Option<Said> {
         let want = t.offer(Kind::Urgent)?;
         let (mut head, mut aside) = (Head::default(), Aside::NONE);
         let _ = t.fill_aside(&want, &mut head, &mut aside);
