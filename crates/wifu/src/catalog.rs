@@ -453,22 +453,13 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
         bail!("{} has no [protocol.NAME] table", args.path.display());
     }
     let (mut reports, mut bad) = (Vec::new(), false);
+    let file = args
+        .path
+        .exists()
+        .then(|| format!("{}: ", args.path.display()));
+    let file = file.unwrap_or_default();
     for name in &names {
-        let result = match args.substrate {
-            Some(substrate) => registry.resolve_on(name, substrate),
-            None => registry.resolve(name),
-        };
-        let result = result.and_then(|p| {
-            if matches!(args.substrate, Some(Substrate::Live | Substrate::Emu)) {
-                let key = format!("protocol.{name}.number");
-                let taken = wifu_linux::raw::check_number(p.ends.number);
-                taken.map_err(|what| ConfigError::one(&key, what))?;
-            }
-            let note = brought::unnoticed(&p);
-            let without = args.substrate.map(|on| p.goes_without_on(on));
-            unique(&p.ends, registry.library()).map(|b| (b, note, without.unwrap_or_default()))
-        });
-        match result {
+        match checked(name, args.substrate, &registry) {
             Ok((b, unnoticed, without)) => {
                 let id = format!("{:08x}", b.id);
                 if !args.json {
@@ -491,8 +482,8 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
                     .map(|p| json!({"key": p.key, "problem": p.what}))
                     .collect();
                 reports.push(json!({"protocol": name, "ok": false, "problems": problems}));
-                if !args.json {
-                    eprintln!("{e}");
+                for p in e.problems.iter().filter(|_| !args.json) {
+                    eprintln!("{file}{}: {}", p.key, p.what);
                 }
             }
         }
@@ -505,6 +496,28 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// A composition, what is to be said of relays that do not serve it, and what it goes without.
+type Checked = (std::sync::Arc<Blueprint>, Option<String>, Vec<String>);
+
+fn checked(
+    name: &str,
+    substrate: Option<Substrate>,
+    registry: &Registry,
+) -> Result<Checked, ConfigError> {
+    let p = match substrate {
+        Some(substrate) => registry.resolve_on(name, substrate),
+        None => registry.resolve(name),
+    }?;
+    if matches!(substrate, Some(Substrate::Live | Substrate::Emu)) {
+        let key = format!("protocol.{name}.number");
+        let taken = wifu_linux::raw::check_number(p.ends.number);
+        taken.map_err(|what| ConfigError::one(&key, what))?;
+    }
+    let note = brought::unnoticed(&p);
+    let without = substrate.map(|on| p.goes_without_on(on));
+    unique(&p.ends, registry.library()).map(|b| (b, note, without.unwrap_or_default()))
 }
 
 /// What goes behind the words that a composition is well; `anywhere`: nobody said on what

@@ -409,4 +409,11 @@ fn check_warns_of_a_number_that_is_not_free_and_says_whence_it_is() {
         said.contains("mine: ok") && !said.contains("warning"),
         "{said}"
     );
+    let file = File::new(
+        "wrong",
+        "[protocol.mine]\nextends = \"tcp-sack\"\nfoo = 1\n",
+    );
+    let (_, said) = wifu(&["check", file.path()], "");
+    let told = format!("{}: protocol.mine.foo: unknown key", file.path());
+    assert!(said.contains(&told), "{said}");
 }
