@@ -10,7 +10,7 @@
 //!
 //! Two changes that the thesis proposes (6.1.1) are parameters: a wait that gets shorter, and a
 //! question for credits. What was sent before the question arrived before it or is lost, the way
-//! to the next hop being a queue: its answer counts as it is.
+//! to the next hop being a queue: its answer counts less what left since.
 
 use std::collections::VecDeque;
 use wifu_engine::board::RttFacts;
@@ -103,10 +103,10 @@ struct HopCredit {
     rtt: Ewma,
     /// A packet may go without a credit.
     force: bool,
-    /// A question is due; whether one was asked that neither an answer nor the wait has ended, and
-    /// the last packet that had been handed down before it.
+    /// A question is due; when one was asked that neither an answer nor the wait has ended, and
+    /// the last packet that had been handed down before the first one without an answer.
     ask: bool,
-    asked: bool,
+    asked: Option<Time>,
     before: Option<Seq>,
     /// Waits in a row that nothing ended.
     streak: u32,
@@ -132,7 +132,7 @@ impl HopCredit {
             rtt: Ewma::new(0.875),
             force: false,
             ask: false,
-            asked: false,
+            asked: None,
             before: None,
             streak: 0,
             back: 0,
@@ -163,7 +163,8 @@ impl HopCredit {
             self.ask = false;
         } else if !cx.out.armed(0) && !self.force {
             cx.out.arm_after(0, self.patience());
-            self.ask = self.asks && !self.asked;
+            let waited = |at| cx.now >= at + self.patience();
+            self.ask = self.asks && self.asked.is_none_or(waited);
         }
     }
 
@@ -194,6 +195,9 @@ impl HopCredit {
     fn undo(&mut self, number: Seq) {
         if let Some(at) = self.sent.iter().rposition(|x| x.0 == number) {
             self.sent.remove(at);
+            if self.before == Some(number) {
+                self.before = at.checked_sub(1).map(|i| self.sent[i].0);
+            }
             self.left = self.left.map(|n| n + 1);
             self.counts[3] += 1;
         }
@@ -238,7 +242,7 @@ impl Component for HopCredit {
             self.sent.drain(..at.map_or(0, |i| i + 1));
             let says = seg.head.get(self.credits);
             // Whoever has none to give is asked again when the wait is over.
-            self.asked &= says == 0;
+            self.asked = self.asked.filter(|_| says == 0);
             self.refill(self.fresh(says), cx);
         }
         Admit::Pass
@@ -288,6 +292,7 @@ impl Component for HopCredit {
             Signal::Route if cx.board.site.next_hop != self.next => {
                 self.next = cx.board.site.next_hop;
                 self.sent.clear();
+                (self.asked, self.before) = (None, None);
                 self.counts[4] += 1;
                 self.refill(self.places / 2, cx);
             }
@@ -301,7 +306,7 @@ impl Component for HopCredit {
     // lost or unheard), re-arm"
     fn on_timer(&mut self, _timer: u8, _cx: &mut Cx<'_>) {
         self.force = true;
-        (self.streak, self.asked) = (self.streak + 1, false);
+        (self.streak, self.asked) = (self.streak + 1, None);
         self.counts[1] += 1;
         self.sent.pop_front();
     }
@@ -310,9 +315,11 @@ impl Component for HopCredit {
         self.ask.then_some(Want::bare(Kind::Probe))
     }
 
-    fn fill(&mut self, _want: &Want, out: &mut Out<'_>, _cx: &mut Cx<'_>) {
-        (self.ask, self.asked) = (false, true);
-        self.before = self.sent.back().map(|x| x.0);
+    fn fill(&mut self, _want: &Want, out: &mut Out<'_>, cx: &mut Cx<'_>) {
+        (self.ask, self.asked) = (false, Some(cx.now));
+        // An answer does not say to which question: if one stays away, the next counts as the
+        // first one's.
+        self.before = self.before.or(self.sent.back().map(|x| x.0));
         self.counts[2] += 1;
         out.head.set(self.kind, hxh::CREDIT_REQUEST);
     }
@@ -395,6 +402,26 @@ mod tests {
 
     fn credits(t: &Bench) -> u32 {
         t.probe("credits").unwrap() as u32
+    }
+
+    fn ask(t: &mut Bench) -> bool {
+        let Some(want) = t.offer(Kind::Probe) else {
+            return false;
+        };
+        let _ = t.fill(&want, &mut Head::default());
+        true
+    }
+
+    fn answer(t: &mut Bench, credits: u32) {
+        let mut head = Head::default();
+        head.set(KIND, hxh::CREDITS);
+        head.set(CREDITS, credits);
+        let frame = FrameFacts {
+            transmitter: Some(neighbour()),
+            along: true,
+            ..FrameFacts::NONE
+        };
+        let _ = t.segment_by(&head, &[], &frame);
     }
 
     //= spec#17
@@ -621,22 +648,9 @@ mod tests {
         let _ = t.fill(&want, &mut head);
         assert_eq!(head.get(KIND), hxh::CREDIT_REQUEST);
         assert!(t.offer(Kind::Probe).is_none());
-        let mut answer = Head::default();
-        answer.set(KIND, hxh::CREDITS);
-        answer.set(CREDITS, 2);
-        let frame = FrameFacts {
-            transmitter: Some(neighbour()),
-            along: true,
-            ..FrameFacts::NONE
-        };
-        let mut none = Head::default();
-        none.set(KIND, hxh::CREDITS);
-        let _ = t.segment_by(&none, &[], &frame);
-        assert!(
-            t.offer(Kind::Probe).is_none(),
-            "not before the wait is over"
-        );
-        let _ = t.segment_by(&answer, &[], &frame);
+        answer(&mut t, 0);
+        assert!(!ask(&mut t), "not before the wait is over");
+        answer(&mut t, 2);
         assert_eq!((credits(&t), t.probe("waiting")), (2, Some(0.0)));
         let mut t = lane(4, &[]);
         let _ = (send(&mut t, 1), send(&mut t, 2));
@@ -650,22 +664,75 @@ mod tests {
         for x in 1..=4 {
             let _ = send(&mut t, x);
         }
-        let want = t.offer(Kind::Probe).expect("a question");
-        let _ = t.fill(&want, &mut Head::default());
+        assert!(ask(&mut t));
         // Meanwhile the next hop is heard: two credits for packets 3 to 6.
         hear(&mut t, 2, 4);
         assert_eq!((credits(&t), t.probe("waiting")), (2, Some(2.0)));
         let _ = (send(&mut t, 5), send(&mut t, 6));
-        assert!(t.offer(Kind::Probe).is_none(), "one question at a time");
-        let mut answer = Head::default();
-        answer.set(KIND, hxh::CREDITS);
-        answer.set(CREDITS, 3);
-        let frame = FrameFacts {
-            transmitter: Some(neighbour()),
-            along: true,
-            ..FrameFacts::NONE
-        };
-        let _ = t.segment_by(&answer, &[], &frame);
+        assert!(!ask(&mut t), "one question at a time");
+        answer(&mut t, 3);
         assert_eq!((credits(&t), t.probe("waiting")), (1, Some(2.0)));
+    }
+    #[test]
+    fn another_next_hop_is_asked_at_once() {
+        let mut t = lane(4, &[("credit_request", "on")]);
+        let _ = (send(&mut t, 1), send(&mut t, 2));
+        assert!(ask(&mut t));
+        t.board.site.next_hop = Neighbour::new(1, [2, 0, 0, 0, 0, 9]);
+        let _ = t.signal(Signal::Route);
+        let _ = (send(&mut t, 3), send(&mut t, 4));
+        assert!(ask(&mut t), "the question before went to somebody else");
+    }
+
+    #[test]
+    fn an_answer_that_was_lost_does_not_keep_the_next_question_back() {
+        let mut t = lane(8, &[("credit_request", "on")]);
+        for x in 1..=4 {
+            let _ = send(&mut t, x);
+        }
+        assert!(ask(&mut t));
+        t.now += Span::MILLI * 20;
+        hear(&mut t, 4, 4);
+        t.now += Span::MILLI * 300;
+        for x in 5..=8 {
+            assert!(send(&mut t, x));
+        }
+        assert!(ask(&mut t), "the wait for the first answer is over");
+    }
+
+    #[test]
+    fn an_answer_that_is_late_is_not_taken_for_the_next_ones() {
+        let mut t = lane(8, &[("credit_request", "on")]);
+        for x in 1..=4 {
+            let _ = send(&mut t, x);
+        }
+        assert!(ask(&mut t));
+        let _ = t.advance(t.due(0));
+        assert!(send(&mut t, 5) && ask(&mut t));
+        answer(&mut t, 3);
+        assert_eq!(
+            (credits(&t), t.probe("waiting")),
+            (2, Some(1.0)),
+            "of the first"
+        );
+        answer(&mut t, 3);
+        assert_eq!(
+            credits(&t),
+            2,
+            "of the second, by which more may have arrived"
+        );
+    }
+
+    #[test]
+    fn what_came_back_is_not_what_left_before_the_question() {
+        let mut t = lane(8, &[("credit_request", "on")]);
+        for x in 1..=4 {
+            let _ = send(&mut t, x);
+        }
+        assert!(ask(&mut t));
+        let _ = t.signal(Signal::Returned(Seq(4)));
+        assert!(send(&mut t, 4));
+        answer(&mut t, 3);
+        assert_eq!((credits(&t), t.probe("waiting")), (2, Some(1.0)));
     }
 }
