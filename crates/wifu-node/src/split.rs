@@ -159,6 +159,8 @@ pub struct Split {
     counters: SplitCounters,
     /// Ways to ends, for an endpoint that begins anew.
     routes: BTreeMap<IpAddr, RouteFacts>,
+    /// What endpoints before this one dropped.
+    dropped: BTreeMap<&'static str, u64>,
     scratch: Box<[u8]>,
 }
 
@@ -179,6 +181,7 @@ impl Split {
             whose: BTreeMap::new(),
             counters: SplitCounters::default(),
             routes: BTreeMap::new(),
+            dropped: BTreeMap::new(),
             scratch: vec![0; PIECE].into(),
         }
     }
@@ -306,6 +309,7 @@ impl Split {
         }
         self.free.clear();
         self.whose.clear();
+        self.dropped = self.drops();
         self.end = Split::endpoint(&self.config, now.0 | 1);
         for [near, _] in &self.served {
             self.end.listen_everywhere(near, BACKLOG);
@@ -334,7 +338,11 @@ impl Split {
 
     /// Packets that were dropped, by reason.
     pub fn drops(&self) -> BTreeMap<&'static str, u64> {
-        self.end.drops()
+        let mut all = self.dropped.clone();
+        for (reason, n) in self.end.drops() {
+            *all.entry(reason).or_default() += n;
+        }
+        all
     }
 
     /// A half of a connection between these ends, as its near half sees them.
@@ -397,6 +405,7 @@ impl Split {
         });
         let Some(far) = opened else {
             self.counters.unopened += 1;
+            self.forget(id, Half::Near);
             return self.end.abort(now, id);
         };
         let number = self.free.pop().unwrap_or_else(|| {

@@ -419,6 +419,7 @@ fn who_cannot_be_reached_resets_the_first_half() {
         (split.accepted, split.unopened, split.far.segments),
         (1, 1, 0)
     );
+    assert!(split.near.segments > 0, "its half of the opening");
     // Nobody answers.
     let mut net = Net::usual();
     net.loss = [0, 1_000];
@@ -458,6 +459,11 @@ fn a_restart_breaks_connections_at_both_ends() {
         );
         let split = net.split();
         assert_eq!((split.forgotten, split.open), (1, 0));
+        let split = net.nodes[1].0.split_mut().expect("it splits");
+        let dropped = split.drops();
+        assert!(!dropped.is_empty(), "what is of no connection");
+        split.restart(net.now);
+        assert_eq!(split.drops(), dropped, "what was before counts");
         // The next connection is one again.
         let next = net.connect(octets(3_000, 13));
         net.until("the next", |n| {

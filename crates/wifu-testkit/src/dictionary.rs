@@ -1,6 +1,7 @@
 //! Dictionaries for libFuzzer, made from declared formats: octets that a parser looks for, and that
 //! chance would hardly find.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use wifu_wire::Format;
 use wifu_wire::format::{Field, WordDecl};
@@ -74,7 +75,12 @@ fn values(f: &Format, w: &WordDecl) -> Vec<u32> {
     match w.field {
         Field::Ranges(unit) => [1, 2].map(|n| n * u32::from(unit)).into(),
         Field::Runs => vec![1, 2],
-        Field::Type(types) => types.iter().map(|t| t.value).collect(),
+        Field::Type(stands) => {
+            let told = f.types.iter().filter_map(|t| t.when);
+            let told = told.filter(|(name, _)| *name == w.name).map(|t| t.1);
+            let all: BTreeSet<u32> = told.chain(stands.iter().map(|s| s.value)).collect();
+            all.into_iter().collect()
+        }
         _ if w.bits == 1 => vec![1],
         Field::Own
         | Field::HopCount

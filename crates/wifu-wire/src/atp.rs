@@ -1,8 +1,7 @@
 //! The header of ATP (Behaviour 8.1): behind ports in the form of UDP's, forty octets, then the
 //! holes that a feedback reports.
 
-use crate::WireSpec;
-use crate::codec::Codec;
+use crate::codec::{Codec, WireSpec};
 use crate::format::{BY_END, By, Class, Field, Format, PacketType, UDP_FORM, WordDecl};
 use crate::head::Flags;
 use std::borrow::Cow;

@@ -3,7 +3,9 @@
 use crate::checksum::{Pseudo, Sum};
 use crate::format::{By, Class, Field, Format, UDP_FORM};
 use crate::head::{Flags, Head, Place, SynOptions, Wire, Word};
+use crate::names::Named;
 use crate::units::Seq;
+use std::sync::Arc;
 
 /// Octets of one range behind the fixed header.
 const RANGE: usize = 8;
@@ -452,5 +454,21 @@ impl Wire for Codec {
 
     fn overhead(&self) -> u32 {
         self.format.fixed() as u32
+    }
+}
+
+/// A wire format that compositions may name.
+#[derive(Debug)]
+pub struct WireSpec {
+    /// Its declaration.
+    pub format: &'static Format,
+    /// Makes its codec.
+    pub make: fn() -> Arc<dyn Wire>,
+}
+
+impl Named for WireSpec {
+    const KIND: &'static str = "wire format";
+    fn name(&self) -> &'static str {
+        self.format.name
     }
 }

@@ -8,8 +8,7 @@
 //! 32 payload length | 34 checksum | 36 runs of 6 octets: first number, how many
 //! ```
 
-use crate::WireSpec;
-use crate::codec::Codec;
+use crate::codec::{Codec, WireSpec};
 use crate::format::{By, Class, Field, Format, PacketType, Stands, WordDecl};
 use crate::head::{Flags, RANGES};
 use crate::hxh::{ACK, DATA, RST, SYN, SYNACK};

@@ -31,7 +31,7 @@ pub mod units;
 
 pub use carried::HeadField;
 pub use checksum::Pseudo;
-pub use codec::Codec;
+pub use codec::{Codec, WireSpec};
 pub use delays::Delays;
 pub use facts::{LinkFacts, Staleness};
 pub use format::{Class, Format};
@@ -40,22 +40,6 @@ pub use ip::{AnyIpInfo, Ecn, IpInfo};
 pub use neighbour::{LinkTo, Neighbour};
 pub use notes::{NOTES, Note, Notes};
 pub use units::{Moment, Rate, Rng, Seq, Span, Time};
-
-/// A wire format that compositions may name.
-#[derive(Debug)]
-pub struct WireSpec {
-    /// Its declaration.
-    pub format: &'static Format,
-    /// Makes its codec.
-    pub make: fn() -> std::sync::Arc<dyn Wire>,
-}
-
-impl names::Named for WireSpec {
-    const KIND: &'static str = "wire format";
-    fn name(&self) -> &'static str {
-        self.format.name
-    }
-}
 
 /// The formats of this crate that have a declaration of their own.
 pub static WIRES: &[&WireSpec] = &[&tcp::WIRE, &atp::WIRE, &hxh::WIRE, &hop::WIRE];

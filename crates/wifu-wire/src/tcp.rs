@@ -1,7 +1,7 @@
 //! The TCP header and its options (RFC 9293 3.1, RFC 7323, RFC 2018).
 
-use crate::WireSpec;
 use crate::checksum::Pseudo;
+use crate::codec::WireSpec;
 use crate::format::{Class, Field, Format, PacketType, WordDecl};
 use crate::head::{Flags, Head, Place, Wire};
 use crate::units::Seq;
