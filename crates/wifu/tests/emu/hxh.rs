@@ -1,5 +1,5 @@
-//! HxH between unmodified programs: lanes in the daemons of all hosts, which overhear by monitor
-//! interfaces.
+//! HxH and Hop between unmodified programs: lanes in the daemons of all hosts, which overhear by
+//! monitor interfaces.
 
 use super::*;
 
@@ -82,11 +82,29 @@ fn curl_fetches_over_four_hops_whose_relays_use_credits() {
     }
 }
 
+#[test]
+fn curl_fetches_over_four_hops_whose_relays_hand_on_blocks() {
+    let Some((daemons, watch)) = fetch("hop", 500_000, "") else {
+        return;
+    };
+    let (packets, block) = (500_000 / 1_444, 64);
+    for name in ["n2", "n3", "n4", "n5"] {
+        let lanes = &daemons[name]["lanes"];
+        println!("{name}: {lanes}");
+        assert!(number(lanes, "taken") > packets, "{name}: {lanes}");
+        // Questions, and but for the first host answers.
+        assert!(number(lanes, "made") >= packets / block, "{name}: {lanes}");
+    }
+    let handed = largest(&watch, "hop-block.handed");
+    println!("n3 handed on {handed} blocks");
+    assert!(handed >= 2.0, "{watch}");
+}
+
 //= spec#10.8
 // "Intermediate restart loses queued packets -> NACK recovers"
 #[test]
 fn a_relay_is_killed_and_starts_again_while_curl_fetches() {
-    for protocol in ["hxh-nolh", "hxh"] {
+    for protocol in ["hxh-nolh", "hxh", "hop"] {
         let midst = "sh sleep 1\nkill n3\nsh sleep 2\nserve n3\n";
         let Some((daemons, _)) = fetch(protocol, 1_000_000, midst) else {
             return;

@@ -388,3 +388,28 @@ fn a_host_that_serves_speaks_to_itself() {
     let (packets, _) = relay_counts(&mut w);
     assert_eq!(number(&packets, "forwarded"), 0, "{packets}");
 }
+
+/// Over wires nobody overhears the next host: a lane that asks it for credits has them all the same.
+#[test]
+fn where_nothing_is_overheard_hosts_ask_each_other_for_credits() {
+    if !privileged() {
+        return;
+    }
+    let mut w = serving("hxh", "hxh-next", &[]);
+    let play = |host: &Host, who: &str| {
+        let args = [who, FAR, "7000", "exchange", "300000"];
+        peer(host.over("hxh-next", "python3"), &args)
+    };
+    let [near, _, far] = &w.hosts[..] else {
+        unreachable!("three hosts");
+    };
+    let mut server = far.serve(7000, &mut play(far, "listen"));
+    let mut client = near.start(&mut play(near, "connect"));
+    let (there, here) = (server.report(), client.report());
+    assert_eq!(
+        (&there["got"], &here["got"]),
+        (&here["sent"], &there["sent"])
+    );
+    let counted = w.hosts[1].stop_daemon();
+    panic!("{counted:#}");
+}
