@@ -393,6 +393,14 @@ impl Lent<'_> {
         }
     }
 
+    /// Take a packet of a packet store from wherever it waits.
+    pub fn take(&mut self, number: Seq) -> Option<Ticket> {
+        match self.tx() {
+            Some(SendStore::Packets(p)) => p.take(number),
+            _ => None,
+        }
+    }
+
     /// Put arriving octets where they belong; `None` while no stores are attached.
     pub fn insert(&mut self, at: Seq, bytes: &[u8]) -> Option<Insert> {
         assert!(
@@ -412,6 +420,13 @@ impl Lent<'_> {
         let store = self.stores.kept.as_mut()?;
         let inbox = store.inbox.as_mut()?;
         inbox.accept(&mut store.rx, number, record)
+    }
+
+    /// Whether a record of so many octets that has not come would be taken.
+    pub fn fits(&self, number: Seq, octets: u32) -> bool {
+        let inbox = |s: &Store| Some(s.inbox.as_ref()?.fits(&s.rx, number, octets as usize));
+        let store = self.stores.kept.as_deref();
+        store.and_then(inbox).unwrap_or(false)
     }
 
     /// What came of a store of records; `None` while no stores are attached.

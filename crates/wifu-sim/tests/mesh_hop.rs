@@ -19,7 +19,7 @@ const ENDS: [&str; 7] = [
     "peer.hop-sink.acks",
     "peer.hop-sink.refused",
 ];
-const LANES: [&str; 8] = [
+const LANES: [&str; 9] = [
     "asked",
     "answered",
     "held_back",
@@ -28,6 +28,7 @@ const LANES: [&str; 8] = [
     "again",
     "from_cache",
     "custody",
+    "revived",
 ];
 
 /// Numbers of the ends, and of the lanes of the first nodes.
@@ -50,8 +51,10 @@ fn run_on(topology: &str, nodes: u32, flow: &str, more: &str) -> Outcome {
     tell(&outcome, nodes);
     for flow in &outcome.flows {
         assert!(flow.finished, "{flow:?} {:?}", lanes(&outcome));
-        assert_eq!(flow.corrupt, 0);
+        assert_eq!((flow.corrupt, &flow.fault), (0, &None));
     }
+    // Before its time, because the source knows that all arrived.
+    assert_eq!(outcome.end, "done");
     outcome
 }
 
@@ -223,4 +226,44 @@ fn a_small_block_takes_no_round_of_questions() {
     };
     let (at_once, asked) = (took(4), took(0));
     assert!(at_once < 0.9 * asked, "{at_once} {asked}");
+}
+
+/// An acknowledgement that is lost is told again: both ends close, however often that happens, and
+/// in either direction.
+#[test]
+fn both_ends_close_over_lossy_hops() {
+    for (hops, loss) in [(3, 10), (3, 20), (5, 10)] {
+        for seed in 1..=12 {
+            let nodes = hops + 1;
+            let topology = format!(
+                "seed = {seed}\n[topology]\nwords = \"linear,{nodes},wire=10Mb/s,loss={loss}%\"\n"
+            );
+            // The second one begins when whoever waited for an answer would have given up.
+            let late = flow(1, 2, MANY_SYNS, "1k") + "start = \"200s\"\n";
+            let flows = flow(1, nodes, MANY_SYNS, "60k") + &late;
+            let outcome = run_on(&topology, nodes, &flows, "");
+            assert!(outcome.sim_seconds > 200.0);
+        }
+    }
+}
+
+/// That of ends is as ever: here lanes are tried.
+const MANY_SYNS: &str = "hop,syn_tries=30";
+
+/// A relay lost blocks that the others are done with, and the destination has no room for what is
+/// behind them: they pass all that.
+#[test]
+fn lost_blocks_pass_those_for_which_there_is_no_room() {
+    let memory = ["20k", "64k", "200k", "500k"];
+    for (room, more) in memory.iter().flat_map(|m| [(m, ""), (m, ",lane.cache=0")]) {
+        for block in [3, 16] {
+            let protocol = format!("hop,block={block},rcv_wnd={room}{more}");
+            let outcome = run(&protocol, 4, "1M", &format!("{PATIENT}{FORGETS}"));
+            let took = outcome.flows[0].until_s;
+            assert!(took < 100.0, "{protocol}: {took}");
+            // No round goes on and on in vain.
+            let sent: u64 = lanes(&outcome).iter().map(|l| l.sent).sum();
+            assert!(sent < 5 * 800, "{protocol}: {sent}");
+        }
+    }
 }

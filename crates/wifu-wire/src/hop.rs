@@ -59,9 +59,9 @@ const WORDS: &[WordDecl] = &[
     flag("unserved", 0x0010, Field::Unserved)
         .on(&["ack"])
         .doc("UNSERVED: of what came, hop TTL and IP TTL lost differ."),
-    flag("vtx", 0x0008, Field::Own)
-        .on(&["bsyn"])
-        .doc("VTX: who has all of the block and has handed it on asks the next node anew."),
+    flag("vtx", 0x0008, Field::Own).on(&["bsyn"]).doc(
+        "VTX: of a block that the source asks for: it takes no place, and who has it asks on.",
+    ),
     flag("rtx", 0x0004, Field::Own)
         .on(&["data"])
         .doc("RTX: the source itself sends it again."),

@@ -1,7 +1,7 @@
 //! What the lane and the ends of Hop share: the words of blocks, and what is missing of one.
 
 use crate::descriptor::WordSpec;
-use wifu_wire::{Head, Seq};
+use wifu_wire::{Head, RANGES, Seq};
 
 /// Number of the first packet of a block.
 pub const BLOCK: WordSpec = WordSpec::new("block", 32);
@@ -13,7 +13,7 @@ pub const ROUND: WordSpec = WordSpec::new("round", 8).by_hops();
 pub const ASK: WordSpec = WordSpec::new("ask", 1).by_hops();
 /// The most packets of a block: a megabyte of them, and some.
 pub const MOST: u32 = 1_024;
-/// A BSYN of who handed the block on already, or of the source's end.
+/// A BSYN of the source's end, or of who handed the block on already or got it beyond its places.
 pub const VTX: WordSpec = WordSpec::new("vtx", 1);
 
 /// Put on `head` which of the numbers from `first` to before `end` are missing, as runs, the lowest
@@ -32,6 +32,14 @@ pub fn list_missing(head: &mut Head, first: Seq, end: Seq, missing: impl Fn(Seq)
     }
 }
 
+/// One past the last number of a block up to `end` of which the list of `head` tells: a full one may
+/// have been cut.
+pub fn told_upto(head: &Head, end: Seq) -> Seq {
+    let runs = head.ranges();
+    let last = runs.last().filter(|_| runs.len() >= RANGES);
+    last.map_or(end, |run| run.1.earlier(end))
+}
+
 /// Whether the list of `head` names `number`.
 pub fn names(head: &Head, number: Seq) -> bool {
     let mut ranges = head.ranges().iter();
@@ -41,6 +49,17 @@ pub fn names(head: &Head, number: Seq) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What comes after its last run a full list does not tell.
+    #[test]
+    fn a_list_that_is_full_tells_only_what_is_before_its_end() {
+        let (first, end) = (Seq(1), Seq(1).plus(MOST));
+        for (every, upto) in [(2, first.plus(2 * RANGES as u32 - 1)), (16, end)] {
+            let mut head = Head::default();
+            list_missing(&mut head, first, end, |n| n.since(first) % every == 0);
+            assert_eq!(told_upto(&head, end), upto, "{every}");
+        }
+    }
 
     #[test]
     fn runs_of_a_block_over_the_wrap_are_named_and_found() {

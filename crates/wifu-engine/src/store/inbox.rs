@@ -81,6 +81,14 @@ impl Inbox {
         self.waiting[self.place(number)]
     }
 
+    /// Whether a record of so many octets that has not come would be taken.
+    pub fn fits(&self, stream: &Reassembly, number: Seq, octets: usize) -> bool {
+        let before = number.since(self.next) as usize;
+        // Those that are missing before it must fit as well, or it would take their room for ever.
+        let room = (stream.window() as usize).saturating_sub(before.saturating_mul(self.slot));
+        before < self.waiting.len() && octets <= self.slot && octets <= room
+    }
+
     /// A record came; `None` if there is no room for it: what is read and what waits share `limit`.
     pub fn accept(
         &mut self,
@@ -96,11 +104,7 @@ impl Inbox {
                 advanced: 0,
             });
         }
-        let before = number.since(self.next) as usize;
-        // Those that are missing before it must fit as well, or it would take their room for ever.
-        let room = (stream.window() as usize).saturating_sub(before.saturating_mul(self.slot));
-        let far = before >= self.waiting.len();
-        if far || record.len() > self.slot || record.len() > room {
+        if !self.fits(stream, number, record.len()) {
             return None;
         }
         let gap = if number.before(self.top) {

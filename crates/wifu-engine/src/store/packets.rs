@@ -48,6 +48,12 @@ impl Packets {
         self.queue.pop_front()
     }
 
+    /// Take one from wherever it waits.
+    pub fn take(&mut self, number: Seq) -> Option<Ticket> {
+        let at = self.queue.iter().position(|p| p.1 == number)?;
+        self.queue.remove(at).map(|p| p.0)
+    }
+
     /// How many more fit.
     pub fn room(&self) -> u32 {
         self.limit.saturating_sub(self.queue.len()) as u32

@@ -54,6 +54,8 @@ pub static HOP_SINK: Descriptor = Descriptor {
 /// Answers that wait for room in the device: a node asks for one block at a time, and few of those
 /// that it is done with.
 const OWED: usize = 16;
+/// Questions that wait for room at the destination.
+const HELD: usize = 4;
 
 /// A block, and which question for it is to be answered.
 #[derive(Clone, Copy)]
@@ -68,9 +70,7 @@ struct HopSink {
     words: [Word; 7],
     owed: VecDeque<Question>,
     /// Answered when there is room.
-    withheld: Option<Question>,
-    /// There was no room for a packet.
-    refused: bool,
+    withheld: VecDeque<Question>,
     /// Number of the last packet.
     last: Option<Seq>,
     /// The latest timestamp that came.
@@ -87,8 +87,7 @@ impl HopSink {
         HopSink {
             words: words.map(|w| p.word(w)),
             owed: VecDeque::new(),
-            withheld: None,
-            refused: false,
+            withheld: VecDeque::new(),
             last: None,
             ts: None,
             due: false,
@@ -96,18 +95,36 @@ impl HopSink {
         }
     }
 
-    /// Whether a packet of one more record fits.
-    fn room(cx: &Cx<'_>) -> bool {
-        cx.store.window() >= cx.board.conn.mss.max(1)
-    }
-
     fn missing(cx: &Cx<'_>, number: Seq) -> bool {
         let inbox = cx.store.inbox();
         !number.before(cx.board.rx.nxt) && inbox.is_none_or(|i| !i.has(number))
     }
 
-    fn whole(cx: &Cx<'_>, q: &Question) -> bool {
-        (0..q.size).all(|n| !Self::missing(cx, q.first.plus(n)))
+    /// The first packet of a block that is missing.
+    fn lacks(cx: &Cx<'_>, q: &Question) -> Option<Seq> {
+        let mut all = (0..q.size).map(|n| q.first.plus(n));
+        all.find(|n| Self::missing(cx, *n))
+    }
+
+    /// Whether what is listed as missing would be taken: else it would be sent for nothing.
+    fn room(cx: &Cx<'_>, missing: Seq) -> bool {
+        cx.store.fits(missing, cx.board.conn.mss)
+    }
+
+    /// Questions are answered for which there is room now.
+    fn answer_withheld(&mut self, cx: &Cx<'_>) {
+        for _ in 0..self.withheld.len() {
+            let Some(q) = self.withheld.pop_front() else {
+                break;
+            };
+            let waits = Self::lacks(cx, &q).is_some_and(|n| !Self::room(cx, n));
+            let to = match waits {
+                true => &mut self.withheld,
+                false => &mut self.owed,
+            };
+            to.push_back(q);
+        }
+        self.owed.truncate(OWED);
     }
 
     /// A block as the header of a packet says it, with the question for it.
@@ -119,10 +136,14 @@ impl HopSink {
     }
 
     fn questioned(&mut self, q: Question, vtx: bool, cx: &mut Cx<'_>) {
-        let whole = Self::whole(cx, &q);
-        self.due |= whole && vtx;
-        if !whole && self.refused && !Self::room(cx) {
-            self.withheld = Some(q);
+        let lacks = Self::lacks(cx, &q);
+        self.due |= lacks.is_none() && vtx;
+        self.withheld.retain(|w| w.first != q.first);
+        if lacks.is_some_and(|n| !Self::room(cx, n)) {
+            if self.withheld.len() >= HELD {
+                self.withheld.pop_front();
+            }
+            self.withheld.push_back(q);
             self.due = true;
             self.counts[3] += 1;
         } else if self.owed.len() < OWED {
@@ -139,7 +160,6 @@ impl HopSink {
         let accepted = cx.store.accept(number, seg.payload);
         // Once all is delivered the store may be gone.
         if accepted.is_none() && !number.before(cx.board.rx.nxt) {
-            self.refused = true;
             self.counts[2] += 1;
             return;
         }
@@ -155,6 +175,9 @@ impl HopSink {
         }
         let window = cx.store.window();
         cx.write(|r: &mut RxFacts| (r.nxt, r.window) = (r.nxt.plus(advanced), window));
+        if advanced > 0 {
+            self.answer_withheld(cx);
+        }
         let nxt = cx.board.rx.nxt;
         self.due |= advanced > 0 && q.first.plus(q.size).upto(nxt);
         let fin = !cx.board.rx.fin && self.last.is_some_and(|l| nxt == l.plus(1));
@@ -197,12 +220,11 @@ impl Component for HopSink {
 
     fn on_signal(&mut self, signal: &Signal, cx: &mut Cx<'_>) {
         match signal {
-            Signal::Read if self.refused && Self::room(cx) => {
-                self.refused = false;
-                self.owed.extend(self.withheld.take());
+            Signal::Read => self.answer_withheld(cx),
+            Signal::Opened => {
+                self.owed.reserve(OWED + HELD);
+                self.withheld.reserve(HELD);
             }
-            Signal::Read => {}
-            Signal::Opened => self.owed.reserve(OWED + 1),
             _ => return,
         }
         let window = cx.store.window();
@@ -391,5 +413,23 @@ mod tests {
                 .any(|s| matches!(s, Signal::Arrived(a) if a.fin))
         );
         assert_eq!((t.board.rx.fin, ack(&mut t)), (true, Some(Seq(2))));
+    }
+
+    /// Octets are free, places are not: what would be refused is not asked for.
+    #[test]
+    fn a_block_beyond_the_places_waits_until_those_before_it_came() {
+        let mut t = sink(Seq(1), 8);
+        ask(&mut t, Seq(9), 4, false);
+        assert_eq!(back(&mut t), None);
+        ask(&mut t, Seq(1), 8, true);
+        assert_eq!(back(&mut t), Some(vec![(Seq(1), Seq(9))]));
+        for n in 0..4 {
+            come(&mut t, Seq(1), 8, n);
+        }
+        assert_eq!(back(&mut t), None, "nothing was read");
+        t.read(4_000);
+        let _ = t.signal(Signal::Read);
+        assert_eq!(back(&mut t), Some(vec![(Seq(9), Seq(13))]));
+        assert_eq!((t.probe("refused"), back(&mut t)), (Some(0.0), None));
     }
 }

@@ -6,18 +6,26 @@
 //! ("Micro-block Prioritization"). Who has `outstanding` blocks beyond the one in service answers
 //! no BSYN of a further one until one is gone ("Backpressure"). What went on is kept until the
 //! destination has it: a BSYN with VTX for it, which the source sends when nothing is heard of a
-//! block, is answered, and the next node is asked in turn ("Virtual Retransmission").
+//! block, is answered, and the next node is asked in turn ("Virtual Retransmission"). Such a block
+//! takes no place on any node, or those behind it that wait for it could not let it pass. Of one that
+//! is acknowledged already the next node is asked, too: only the destination can tell the source
+//! again.
 
+mod asked;
+mod own;
 mod params;
 mod table;
 
+use asked::{Asked, Beg, Question};
+use own::Own;
 use params::PARAMS;
-use std::collections::VecDeque;
 use table::{Block, Mark, Phase, Table};
 use wifu_engine::board::{ConnFacts, TxFacts};
 use wifu_engine::component::Cx;
 use wifu_engine::kit::Ewma;
-use wifu_engine::kit::blocks::{ASK, BLOCK, MOST, ROUND, SIZE, VTX, list_missing, names};
+use wifu_engine::kit::blocks::{
+    ASK, BLOCK, MOST, ROUND, SIZE, VTX, list_missing, names, told_upto,
+};
 use wifu_engine::kit::hop::{RTX, TRANSMITTER, TYPE};
 use wifu_engine::{
     Admit, Board, Component, Descriptor, Fact, Facts, FieldUse, Kind, Out, Params, Payload, Reason,
@@ -35,6 +43,7 @@ pub static HOP_BLOCK: Descriptor = Descriptor {
     words: &[TYPE, BLOCK, SIZE, ROUND, ASK, VTX, RTX.read(), TRANSMITTER],
     probes: &[
         "custody",
+        "revived",
         "cached",
         "asked",
         "answered",
@@ -73,16 +82,10 @@ const FIRST: Span = Span(500_000_000);
 /// A node that takes longer than this from a packet's coming to its leaving has lost it.
 const RELAYED: Span = Span(10_000_000);
 
-/// What was asked of this node.
-#[derive(Clone, Copy)]
-struct Question {
-    first: Seq,
-    size: u32,
-    round: u32,
-    by: Neighbour,
-    vtx: bool,
-}
-
+/// So many rounds in a row may be in vain before the next one waits, and before the block is given
+/// up: about a minute.
+const IN_VAIN: u32 = 2;
+const HOPELESS: u32 = 64;
 /// What was counted, by place.
 #[derive(Clone, Copy)]
 enum Count {
@@ -99,16 +102,15 @@ enum Count {
 struct HopBlock {
     /// type, block, size, round, ask, vtx.
     words: [Word; 6],
-    rtx: Word,
+    rtx_word: Word,
     micro: u32,
     table: Table,
-    /// Blocks that the own end cut and whose packets wait in the store.
-    cuts: VecDeque<(Seq, u32)>,
+    own: Own,
     /// The destination has all up to this one.
     acked: Option<Seq>,
-    /// What is to be answered, and what is not before there is a place.
-    owed: Option<Question>,
-    withheld: Option<Question>,
+    /// One past the last number that the source is known to have.
+    top: Option<Seq>,
+    asked: Asked,
     /// Until then an answer waits for what has come, and is not in its block yet.
     patient: Time,
     /// Of the last BSYN.
@@ -126,13 +128,13 @@ impl HopBlock {
         let places = 1 + p.int("outstanding") as usize;
         HopBlock {
             words: words.map(|w| p.word(w)),
-            rtx: p.word("rtx"),
+            rtx_word: p.word("rtx"),
             micro: p.int("micro") as u32,
             table: Table::new(places, p.int("cache") as usize, p.int("burst") as u32),
-            cuts: VecDeque::new(),
+            own: Own::default(),
             acked: None,
-            owed: None,
-            withheld: None,
+            top: None,
+            asked: Asked::new(),
             patient: Time::ZERO,
             round: 0,
             rtt: Ewma::new(0.75),
@@ -170,26 +172,20 @@ impl HopBlock {
 
     /// When the first question goes again.
     fn rearm(&mut self, cx: &mut Cx<'_>) {
-        let asked = self.table.blocks.iter().filter_map(|b| match b.phase {
-            Phase::Asked(until) => Some(until),
+        let waits = self.table.blocks.iter().filter_map(|b| match b.phase {
+            Phase::Asked(until) | Phase::Rests(until) => Some(until),
             _ => None,
         });
-        match asked.min() {
+        let beg = self.asked.beg.map(|b| b.at).filter(|at| *at > cx.now);
+        match waits.chain(beg).min() {
             Some(until) => cx.out.arm(0, until.max(Time(cx.now.0 + 1))),
             None => cx.out.disarm(0),
         }
     }
 
-    /// The node before asks for a block.
-    fn questioned(&mut self, q: Question) {
-        let known = self.arrived(q.first.plus(q.size - 1));
-        if known || self.table.open(q.first, q.size, q.vtx).is_some() {
-            self.owed = Some(q);
-            self.withheld = None;
-        } else {
-            self.withheld = Some(q);
-            self.add(Count::HeldBack, 1);
-        }
+    /// The source has all before this.
+    fn seen(&mut self, end: Seq) {
+        self.top = Some(self.top.map_or(end, |top| top.later(end)));
     }
 
     /// A block as the header of a packet says it; `None` if there is none such.
@@ -203,28 +199,28 @@ impl HopBlock {
         let Some((first, size)) = self.named(seg) else {
             return Admit::Drop("outside its block");
         };
+        let (number, again) = (seg.head.seq, seg.head.get(self.rtx_word) == 1);
+        self.seen(number.plus(1));
         let Some(by) = seg.frame.transmitter else {
-            // Of the own end, whose packets wait in the store until their block has a place.
-            if self.cuts.back() != Some(&(first, size)) {
-                self.cuts.push_back((first, size));
-            }
-            return Admit::Pass;
+            return self.on_own(number, (first, size), again);
         };
-        let number = seg.head.seq;
         let [.., round, ask, _] = self.words.map(|w| seg.head.get(w));
         if ask == 1 {
-            self.questioned(Question {
+            let q = Question {
                 first,
                 size,
                 round,
                 by,
                 vtx: false,
-            });
+            };
+            self.questioned(q, cx.now);
         }
         if self.arrived(number) {
             return Admit::Drop("the destination has it");
         }
-        let again = seg.head.get(self.rtx) == 1;
+        if again {
+            self.table.displace(first, size, |t| cx.out.release(t));
+        }
         let Some(at) = self.table.open(first, size, again) else {
             self.add(Count::Refused, 1);
             return Admit::Drop("no place for another block");
@@ -249,32 +245,15 @@ impl HopBlock {
         Admit::Drop("it has come already")
     }
 
-    fn on_bsyn(&mut self, seg: &Segment<'_>, by: Neighbour, cx: &mut Cx<'_>) {
-        let Some((first, size)) = self.named(seg) else {
-            return;
-        };
-        let [_, _, _, round, _, vtx] = self.words.map(|w| seg.head.get(w));
-        self.questioned(Question {
-            first,
-            size,
-            round,
-            by,
-            vtx: vtx == 1,
-        });
-        let block = self.table.find(first).map(|at| &mut self.table.blocks[at]);
-        if let Some(block) = block.filter(|b| vtx == 1 && b.phase == Phase::Done) {
-            block.again();
-            self.drive(cx);
-        }
-    }
-
     /// The next node says what of a block is missing there.
     fn on_back(&mut self, seg: &Segment<'_>, cx: &mut Cx<'_>) {
-        let Some((first, _)) = self.named(seg) else {
+        let Some(named) = self.named(seg) else {
             return;
         };
         let round = seg.head.get(self.words[3]) as u8;
-        let Some(at) = self.table.find(first).filter(|_| self.started) else {
+        let blocks = &self.table.blocks;
+        let of = |at: &usize| (blocks[*at].first, blocks[*at].size()) == named;
+        let Some(at) = self.table.find(named.0).filter(of) else {
             return;
         };
         let (latest, now) = (self.round, cx.now);
@@ -283,7 +262,7 @@ impl HopBlock {
         match (round, b.phase) {
             // The own end asked, which has nothing in service here.
             (0, Phase::Done) if lists => b.anew = true,
-            (0, _) | (_, Phase::Waits | Phase::Sends | Phase::Done) => return,
+            (0, _) | (_, Phase::Waits | Phase::Sends | Phase::Rests(_) | Phase::Done) => return,
             (_, Phase::Asks) if b.tries == 0 => return,
             // Of a question that left before what was sent last: what it lists may have come.
             _ if round.wrapping_sub(b.asked.1) > latest.wrapping_sub(b.asked.1) => return,
@@ -291,15 +270,25 @@ impl HopBlock {
                 self.rtt.add((now - b.asked.0).as_secs_f64());
             }
         }
-        let head = seg.head;
-        b.mark(|n| match names(head, n) {
+        let (head, told) = (seg.head, told_upto(seg.head, b.end()));
+        let sent = b.packets.iter().any(|p| p.mark == Mark::Sent);
+        b.mark(|n, was| match names(head, n) {
             true => Mark::Due,
-            false => Mark::There,
+            false if n.before(told) => Mark::There,
+            false => was,
         });
         (b.tries, b.burst) = (0, 0);
         b.phase = Phase::Sends;
-        if b.there() {
-            (b.phase, b.anew, b.kept) = (Phase::Done, false, true);
+        let barren = b.was_barren(sent).then_some(b.barren);
+        if barren.is_some_and(|n| n > HOPELESS) {
+            self.table.forget(at, &mut |t| cx.out.release(t));
+            self.admit(cx);
+        } else if let Some(more) = barren.and_then(|n| n.checked_sub(IN_VAIN + 1)) {
+            let until = now + self.patience(more);
+            self.table.blocks[at].phase = Phase::Rests(until);
+        } else if b.there() {
+            (b.phase, b.anew, b.gone) = (Phase::Done, false, true);
+            b.urged = false;
             self.add(Count::Handed, 1);
             self.table.trim(|t| cx.out.release(t));
             self.admit(cx);
@@ -308,6 +297,13 @@ impl HopBlock {
     }
 
     fn acknowledge(&mut self, ack: Seq, cx: &mut Cx<'_>) {
+        // Nobody has what the source has not sent.
+        if !self.top.is_some_and(|top| ack.before(top)) {
+            return;
+        }
+        let begged = |b: &Beg| b.first.plus(b.size - 1).upto(ack);
+        self.asked.beg = self.asked.beg.filter(|b| !begged(b));
+        self.rearm(cx);
         if self.acked.is_some_and(|a| ack.upto(a)) {
             return;
         }
@@ -317,56 +313,13 @@ impl HopBlock {
         self.drive(cx);
     }
 
-    /// What waits in the store enters its block, if that has a place.
-    fn admit(&mut self, cx: &mut Cx<'_>) {
-        while let Some((_, number)) = cx.store.front() {
-            let covers = |c: &&(Seq, u32)| number.since(c.0) < c.1;
-            let old = self.cuts.iter().take_while(|c| !covers(c)).count();
-            let cut = self.cuts.get(old).copied();
-            let found = match cut {
-                Some((first, size)) => {
-                    self.cuts.drain(..old);
-                    self.table.open(first, size, false)
-                }
-                None => self.table.find(number),
-            };
-            let passed = self.arrived(number);
-            if found.is_none() && cut.is_some() && !passed {
-                return;
-            }
-            let Some((ticket, _)) = cx.store.pop() else {
-                return;
-            };
-            let block = found.filter(|_| !passed);
-            let block = block.map(|at| &mut self.table.blocks[at]);
-            let spare = match block.and_then(|b| Some((b.place(number)?, b))) {
-                Some((at, b)) => {
-                    // The own end sends again what went on.
-                    if b.phase == Phase::Done {
-                        b.again();
-                    }
-                    b.put(at, ticket)
-                }
-                None => Some(ticket),
-            };
-            if let Some(ticket) = spare {
-                cx.out.release(ticket);
-            }
-        }
-    }
-
     /// What follows from what is here: the block in service may begin, and one that was held back
     /// may have a place.
     fn drive(&mut self, cx: &mut Cx<'_>) {
-        if let Some(q) = self.withheld.take() {
-            match self.table.open(q.first, q.size, q.vtx) {
-                Some(_) => self.owed = Some(q),
-                None => self.withheld = Some(q),
-            }
-        }
+        self.answer_withheld();
         let micro = self.micro;
         if let Some(b) = self.table.serve().filter(|b| b.phase == Phase::Waits) {
-            b.phase = match b.size() <= micro && !b.anew {
+            b.phase = match b.size() <= micro && !b.is_virtual() {
                 true => Phase::Sends,
                 false => Phase::Asks,
             };
@@ -379,7 +332,12 @@ impl HopBlock {
         self.round = self.round.checked_add(1).unwrap_or(1);
         let (round, now) = (self.round, cx.now);
         let tries = self.table.served().map_or(0, |b| b.tries);
-        let until = now + self.patience(tries);
+        let mut wait = self.patience(tries);
+        if tries > 0 {
+            // Or who asks at the same times as a node that is hidden from it drowns each answer.
+            wait = Span(wait.0 - cx.out.rng().below(wait.0 / 4));
+        }
+        let until = now + wait;
         if let Some(b) = self.table.serve() {
             if tries == 0 {
                 b.asked = (now, round);
@@ -391,18 +349,11 @@ impl HopBlock {
         u32::from(round)
     }
 
-    /// Whether who asked is answered now.
-    fn answers(&self, now: Time) -> bool {
-        let of = self.owed.and_then(|q| self.table.find(q.first));
-        let comes = of.is_some_and(|at| self.table.blocks[at].coming());
-        self.owed.is_some() && (now >= self.patient || !comes)
-    }
-
     /// The answer to who asked, or the question for the block in service.
     fn speak(&mut self, out: &mut Out<'_>, cx: &mut Cx<'_>) {
         let [kind, block, size, round, _, vtx] = self.words;
         let answers = self.answers(cx.now);
-        if let Some(q) = self.owed.take_if(|_| answers) {
+        if let Some(q) = answers.and_then(|at| self.asked.owed.remove(at)) {
             out.aside.to = LinkTo::Neighbour(q.by);
             out.head.seq = q.first;
             for (w, v) in [(kind, hop::BACK), (block, q.first.0), (size, q.size)] {
@@ -414,6 +365,9 @@ impl HopBlock {
             }
             return self.add(Count::Answered, 1);
         }
+        if self.begs(cx.now) {
+            return self.plead(out, cx);
+        }
         let asks = self.ask(cx);
         let Some(b) = self.table.served() else { return };
         out.head.seq = b.first;
@@ -421,7 +375,7 @@ impl HopBlock {
             out.head.set(w, v);
         }
         out.head.set(round, asks);
-        out.head.set(vtx, u32::from(b.anew));
+        out.head.set(vtx, u32::from(b.is_virtual()));
     }
 
     /// Whether a packet of the block in service goes now, and whether it went before.
@@ -436,7 +390,7 @@ impl HopBlock {
         let micro = self.micro;
         let b = self.table.serve()?;
         let at = b.next()?;
-        let (again, anew, kept) = (b.packets[at].left, b.anew, b.kept);
+        let (again, asked, gone) = (b.packets[at].left, b.is_virtual(), b.gone);
         if b.burst == 0 {
             b.burst = b.due;
         }
@@ -447,12 +401,12 @@ impl HopBlock {
         let ticket = p.ticket?;
         b.due -= 1;
         let last = b.due == 0 && b.whole();
-        let rides = last && b.size() <= micro && !anew;
+        let rides = last && b.size() <= micro && !asked;
         if last {
             b.phase = Phase::Asks;
         }
-        self.add(Count::Again, u32::from(again && !kept));
-        self.add(Count::FromCache, u32::from(kept));
+        self.add(Count::Again, u32::from(again && !gone));
+        self.add(Count::FromCache, u32::from(gone));
         self.add(Count::Sent, 1);
         Some((number, ticket, rides))
     }
@@ -471,11 +425,10 @@ impl Component for HopBlock {
                 self.drive(cx);
                 return admit;
             }
-            (hop::BSYN, true) => {
-                if let Some(by) = by {
-                    self.on_bsyn(seg, by, cx);
-                }
-            }
+            (hop::BSYN, true) => match by {
+                Some(by) => self.on_bsyn(seg, by, cx),
+                None => self.make_room(seg.head.seq, cx),
+            },
             // The destination's takes the route back.
             (hop::BACK, _) if next && along != site.last_hop => self.on_back(seg, cx),
             (hxh::ACK, false) => {
@@ -511,7 +464,7 @@ impl Component for HopBlock {
                 self.rtt.clear();
                 let on = |b: &&mut Block| b.phase != Phase::Done;
                 for b in self.table.blocks.iter_mut().filter(on) {
-                    b.mark(|_| Mark::Due);
+                    b.mark(|_, _| Mark::Due);
                     b.again();
                 }
             }
@@ -523,9 +476,13 @@ impl Component for HopBlock {
     fn on_timer(&mut self, _timer: u8, cx: &mut Cx<'_>) {
         let now = cx.now;
         for b in &mut self.table.blocks {
-            if matches!(b.phase, Phase::Asked(until) if until <= now) {
-                b.phase = Phase::Asks;
-                b.tries += 1;
+            match b.phase {
+                Phase::Asked(until) if until <= now => {
+                    b.phase = Phase::Asks;
+                    b.tries += 1;
+                }
+                Phase::Rests(until) if until <= now => b.phase = Phase::Sends,
+                _ => {}
             }
         }
         self.drive(cx);
@@ -535,7 +492,10 @@ impl Component for HopBlock {
         let asks = || self.table.served().is_some_and(|b| b.phase == Phase::Asks);
         let (bytes, least) = (1, 1);
         match kind {
-            Kind::Urgent => (self.answers(now) || asks()).then_some(Want::bare(kind)),
+            Kind::Urgent => {
+                let any = self.answers(now).is_some() || self.begs(now) || asks();
+                any.then_some(Want::bare(kind))
+            }
             _ => {
                 let again = self.goes()?;
                 (again == (kind == Kind::Resend)).then_some(Want { kind, bytes, least })
@@ -565,6 +525,7 @@ impl Component for HopBlock {
 
     fn observe(&self, probe: &mut dyn FnMut(&'static str, f64)) {
         probe("custody", self.table.outstanding() as f64);
+        probe("revived", self.table.revived() as f64);
         probe("cached", self.table.cached() as f64);
         let names = [
             "asked",
@@ -763,7 +724,10 @@ mod tests {
             assert!(t.offer(Kind::Urgent).is_none());
             let _ = t.advance(due);
         }
-        assert_eq!(waits, [0.5, 1.0, 1.0, 1.0]);
+        assert_eq!(waits[0], 0.5);
+        let rare = |w: &f64| (0.75..=1.0).contains(w);
+        assert!(waits[1..].iter().all(rare), "{waits:?}");
+        assert!(waits[1] != waits[2], "{waits:?}");
         // The answer to the first one is as good.
         back(&mut t, Seq(1), 8, 1, &[(0, 8)]);
         assert_eq!(leave(&mut t, Seq(1)).0.len(), 8);
@@ -960,5 +924,349 @@ mod tests {
         // Of two cuts of the same numbers the first one counts.
         assert_eq!(come(&mut t, Seq(1), 10, 0), Admit::Pass);
         assert!(matches!(come(&mut t, Seq(5), 10, 0), Admit::Drop(_)));
+    }
+
+    /// The destination's acknowledgement passes.
+    fn ack(t: &mut Bench, upto: Seq) {
+        let mut ack = Head::default();
+        ack.set(KIND, hxh::ACK);
+        ack.ack = Some(upto);
+        let _ = t.segment_by(&ack, &[], &frame(3, false));
+    }
+
+    /// A packet that the source sends again comes.
+    fn come_again(t: &mut Bench, first: Seq, size: u32, n: u32) -> Admit {
+        let mut head = head(hxh::DATA, first.plus(n), first, size);
+        head.set(RTX_WORD, 1);
+        let admit = t.segment_by(&head, &[], &frame(1, true)).0;
+        if admit == Admit::Pass {
+            assert!(t.push(Ticket(first.0 + n), first.plus(n)));
+            let _ = t.signal(Signal::Wrote);
+        }
+        admit
+    }
+
+    /// RTX, which comes after VTX.
+    const RTX_WORD: Word = Word(6);
+
+    /// An acknowledgement that was lost between here and the source: only the destination can tell
+    /// it again, so it is asked until that passes.
+    #[test]
+    fn a_question_for_what_the_destination_has_goes_on_to_it() {
+        let mut t = lane(&[]);
+        for n in 0..10 {
+            let _ = come(&mut t, Seq(1), 10, n);
+        }
+        hand_on(&mut t, Seq(1), 10);
+        ack(&mut t, Seq(10));
+        // The node before may ask: that has nothing to do with the source.
+        bsyn(&mut t, Seq(1), 10, false);
+        assert_eq!(says(&mut t).map(|s| (s.0, s.4)), Some((hop::BACK, vec![])));
+        assert!(t.offer(Kind::Urgent).is_none());
+        bsyn(&mut t, Seq(1), 10, true);
+        assert_eq!(says(&mut t).map(|s| (s.0, s.4)), Some((hop::BACK, vec![])));
+        let begs = (hop::BSYN, Seq(1), 0, true, vec![]);
+        assert_eq!(says(&mut t), Some(begs.clone()));
+        assert!(t.offer(Kind::Urgent).is_none());
+        // That the next node has nothing to ask for is no acknowledgement.
+        back(&mut t, Seq(1), 10, 0, &[]);
+        let _ = t.advance(t.due(0));
+        assert_eq!(says(&mut t), Some(begs.clone()));
+        ack(&mut t, Seq(10));
+        assert_eq!((t.due(0), says(&mut t)), (Time::NEVER, None));
+        // Without an answer it ends, until the source asks again.
+        bsyn(&mut t, Seq(1), 10, true);
+        let _ = says(&mut t);
+        for _ in 0..4 {
+            assert_eq!(says(&mut t), Some(begs.clone()));
+            let _ = t.advance(t.due(0).min(t.now + RARELY));
+        }
+        assert!(t.offer(Kind::Urgent).is_none());
+    }
+
+    /// A block that a relay got by VTX is asked for by VTX: the next node may have no place.
+    #[test]
+    fn a_block_that_was_lost_goes_on_although_the_places_are_full() {
+        let mut t = lane(&[]);
+        for first in [31, 41] {
+            for n in 0..10 {
+                let _ = come(&mut t, Seq(first), 10, n);
+            }
+        }
+        bsyn(&mut t, Seq(11), 10, true);
+        assert_eq!(says(&mut t).map(|s| s.0), Some(hop::BACK));
+        for n in 0..10 {
+            assert_eq!(come(&mut t, Seq(11), 10, n), Admit::Pass);
+        }
+        let (kind, of, round, vtx, _) = says(&mut t).expect("a question");
+        assert_eq!((kind, of, vtx), (hop::BSYN, Seq(11), true));
+        assert_eq!((probe(&t, "custody"), probe(&t, "revived")), (2.0, 1.0));
+        back(&mut t, Seq(11), 10, round, &[(0, 10)]);
+        assert_eq!(leave(&mut t, Seq(11)).0.len(), 10);
+        assert_eq!(probe(&t, "from_cache"), 0.0, "it goes for the first time");
+        let (_, _, round, vtx, _) = says(&mut t).expect("a question");
+        assert!(vtx);
+        back(&mut t, Seq(11), 10, round, &[]);
+        assert_eq!((probe(&t, "revived"), probe(&t, "cached")), (0.0, 1.0));
+        // A small one is asked for before it goes, too.
+        bsyn(&mut t, Seq(21), 2, true);
+        let _ = says(&mut t);
+        for n in 0..2 {
+            let _ = come(&mut t, Seq(21), 2, n);
+        }
+        assert_eq!(says(&mut t).map(|s| (s.1, s.3)), Some((Seq(21), true)));
+    }
+
+    /// Whoever lists for ever what it was sent gets it less and less often, and then not at all.
+    #[test]
+    fn rounds_in_vain_wait_and_end() {
+        let mut t = lane(&[]);
+        for n in 0..10 {
+            let _ = come(&mut t, Seq(1), 10, n);
+        }
+        let (begun, mut rounds, mut last) = (t.now, 0, Span(0));
+        while let Some((_, _, round, ..)) = says(&mut t) {
+            rounds += 1;
+            assert!(rounds < 100, "it goes on for ever");
+            back(&mut t, Seq(1), 10, round, &[(0, 10)]);
+            let before = t.now;
+            while t.offer(Kind::Resend).is_none() && t.offer(Kind::New).is_none() {
+                if t.due(0) == Time::NEVER {
+                    break;
+                }
+                let _ = t.advance(t.due(0));
+            }
+            last = t.now - before;
+            let _ = leave(&mut t, Seq(1));
+        }
+        let took = (t.now - begun).as_secs_f64();
+        assert!((30.0..70.0).contains(&took), "{took} s, {rounds} rounds");
+        assert!(rounds > IN_VAIN + 2 && last <= RARELY);
+        assert_eq!((t.freed().len(), probe(&t, "custody")), (10, 0.0));
+    }
+
+    /// Who waits holds up no other block, and begins again with whatever arrives.
+    #[test]
+    fn while_one_block_waits_others_go() {
+        let mut t = lane(&[]);
+        for first in [1, 11] {
+            for n in 0..10 {
+                let _ = come(&mut t, Seq(first), 10, n);
+            }
+        }
+        for _ in 0..IN_VAIN + 2 {
+            let (_, of, round, ..) = says(&mut t).expect("a question");
+            assert_eq!(of, Seq(1));
+            back(&mut t, Seq(1), 10, round, &[(0, 10)]);
+            let _ = leave(&mut t, Seq(1));
+        }
+        hand_on(&mut t, Seq(11), 10);
+        let _ = t.advance(t.due(0));
+        assert_eq!(leave(&mut t, Seq(1)).0.len(), 10);
+        let (.., round, _, _) = says(&mut t).expect("a question");
+        back(&mut t, Seq(1), 10, round, &[(3, 10)]);
+        assert_eq!(leave(&mut t, Seq(1)).0.len(), 7, "three came: at once");
+    }
+
+    fn own_sends(t: &mut Bench, number: u32, (first, size): (u32, u32), again: bool) -> Admit {
+        let mut head = head(hxh::DATA, Seq(number), Seq(first), size);
+        head.set(RTX_WORD, u32::from(again));
+        let own = FrameFacts {
+            along: true,
+            ..FrameFacts::NONE
+        };
+        let admit = t.segment_by(&head, &[], &own).0;
+        if admit == Admit::Pass {
+            assert!(t.push(Ticket(number), Seq(number)));
+            let _ = t.signal(Signal::Wrote);
+        }
+        admit
+    }
+
+    /// What the own end sends again, because nobody has it any more, passes what waits for a place.
+    #[test]
+    fn what_the_source_sends_again_does_not_wait_for_a_place() {
+        let mut t = lane(&[("cache", "0")]);
+        for number in 1..=10 {
+            assert_eq!(own_sends(&mut t, number, (1, 10), false), Admit::Pass);
+        }
+        hand_on(&mut t, Seq(1), 10);
+        let full = 10 + 2 * 10 + 64;
+        for number in 11..=full {
+            let first = (number - 1) / 10 * 10 + 1;
+            assert_eq!(own_sends(&mut t, number, (first, 10), false), Admit::Pass);
+        }
+        assert_eq!((t.board.app.queued, t.board.app.room), (64, 0));
+        let asks = head(hop::BSYN, Seq(1), Seq(1), 10);
+        let own = FrameFacts {
+            along: true,
+            ..FrameFacts::NONE
+        };
+        let _ = t.segment_by(&asks, &[], &own);
+        assert_eq!(t.board.app.room, 1);
+        for number in 1..=10 {
+            assert_eq!(own_sends(&mut t, number, (1, 10), true), Admit::Pass);
+        }
+        assert_eq!((t.board.app.room, probe(&t, "revived")), (1, 1.0));
+        let (_, of, round, vtx, _) = says(&mut t).expect("a question");
+        assert_eq!((of, vtx), (Seq(1), true));
+        back(&mut t, Seq(1), 10, round, &[]);
+        // The rest goes in order, and all of it.
+        for block in 1..=7 {
+            hand_on(&mut t, Seq(block * 10 + 1), 10);
+        }
+        assert_eq!(t.board.app.queued, 0);
+    }
+
+    /// What is here already, or waits, or arrived long ago is no loss when it comes again.
+    #[test]
+    fn what_the_own_end_sends_twice_is_dropped_for_what_it_is() {
+        let twice = Admit::Drop("it has come already");
+        let mut t = lane(&[]);
+        for number in 1..=40 {
+            let first = (number - 1) / 10 * 10 + 1;
+            assert_eq!(own_sends(&mut t, number, (first, 10), false), Admit::Pass);
+        }
+        for number in [1, 15, 21, 40] {
+            let first = (number - 1) / 10 * 10 + 1;
+            assert_eq!(own_sends(&mut t, number, (first, 10), true), twice);
+        }
+        hand_on(&mut t, Seq(1), 10);
+        assert_eq!(own_sends(&mut t, 1, (1, 10), true), twice);
+        assert_eq!(says(&mut t).map(|s| (s.1, s.3)), Some((Seq(1), true)));
+        ack(&mut t, Seq(10));
+        assert_eq!(
+            own_sends(&mut t, 1, (1, 10), true),
+            Admit::Drop("the destination has it")
+        );
+    }
+
+    /// Of those of which only is known that they went on the newest is forgotten.
+    #[test]
+    fn of_many_blocks_the_oldest_are_kept() {
+        let mut t = lane(&[("cache", "2")]);
+        for first in (1..=300).map(|n| n * 10) {
+            for n in 0..5 {
+                let _ = come(&mut t, Seq(first), 5, n);
+            }
+            hand_on(&mut t, Seq(first), 5);
+        }
+        assert_eq!(probe(&t, "cached"), 2.0);
+        bsyn(&mut t, Seq(10), 5, true);
+        assert_eq!(says(&mut t).map(|s| s.4), Some(vec![]), "it is here");
+        let (.., round, _, _) = says(&mut t).expect("a question");
+        back(&mut t, Seq(10), 5, round, &[(0, 5)]);
+        assert_eq!(leave(&mut t, Seq(10)).0.len(), 5);
+    }
+
+    /// What a full list has no room for is asked for in another round.
+    #[test]
+    fn a_list_that_was_cut_confirms_nothing_beyond_its_end() {
+        let size = 400;
+        let mut t = lane(&[("burst", "400")]);
+        for n in 0..size {
+            let _ = come(&mut t, Seq(1), size, n);
+            let _ = t.freed();
+        }
+        let (.., round, _, _) = says(&mut t).expect("a question");
+        let odd: Vec<_> = (0..150).map(|n| (2 * n, 2 * n + 1)).collect();
+        back(&mut t, Seq(1), size, round, &[(0, size)]);
+        assert_eq!(leave(&mut t, Seq(1)).0.len(), 400);
+        let (.., round, _, _) = says(&mut t).expect("a question");
+        back(&mut t, Seq(1), size, round, &odd);
+        assert_eq!(leave(&mut t, Seq(1)).0.len(), 150);
+        let (.., round, _, _) = says(&mut t).expect("a question");
+        back(&mut t, Seq(1), size, round, &[(301, 400)]);
+        assert_eq!(leave(&mut t, Seq(1)).0.len(), 99);
+    }
+
+    #[test]
+    fn an_answer_for_another_cut_is_none() {
+        let mut t = lane(&[]);
+        for n in 0..10 {
+            let _ = come(&mut t, Seq(1), 10, n);
+        }
+        let (.., round, _, _) = says(&mut t).expect("a question");
+        for (first, size) in [(Seq(1), 9), (Seq(3), 5), (Seq(1), 11)] {
+            back(&mut t, first, size, round, &[]);
+            assert_eq!(probe(&t, "handed"), 0.0, "{first:?} {size}");
+        }
+        back(&mut t, Seq(1), 10, round, &[]);
+        assert_eq!(probe(&t, "handed"), 1.0);
+    }
+
+    /// Blocks of nobody's cut, and acknowledgements of what nobody sent, stop no source.
+    #[test]
+    fn what_a_stranger_says_does_not_hold_for_good() {
+        let mut t = lane(&[]);
+        assert_eq!(come(&mut t, Seq(5), 10, 0), Admit::Pass);
+        assert!(matches!(come(&mut t, Seq(1), 10, 0), Admit::Drop(_)));
+        for n in 0..10 {
+            assert_eq!(come_again(&mut t, Seq(1), 10, n), Admit::Pass);
+        }
+        assert_eq!(t.freed(), [Ticket(5)]);
+        hand_on(&mut t, Seq(1), 10);
+        // Places that questions for later blocks took are given to earlier ones.
+        for first in [500, 600, 700] {
+            bsyn(&mut t, Seq(first), 10, false);
+        }
+        while says(&mut t).is_some() {}
+        for first in [11, 21] {
+            assert_eq!(come(&mut t, Seq(first), 10, 0), Admit::Pass);
+        }
+        ack(&mut t, Seq(100_000));
+        assert_eq!(come(&mut t, Seq(11), 10, 1), Admit::Pass);
+    }
+
+    /// The source's question says nothing of the one that the node before asked.
+    #[test]
+    fn two_questions_are_answered_each() {
+        let mut t = lane(&[]);
+        for n in 0..10 {
+            let _ = come(&mut t, Seq(1), 10, n);
+        }
+        hand_on(&mut t, Seq(1), 10);
+        // A packet is on its way up this node: the answer waits for it.
+        let head = head(hxh::DATA, Seq(11), Seq(11), 10);
+        let _ = t.segment_by(&head, &[], &frame(1, true));
+        bsyn(&mut t, Seq(11), 10, false);
+        bsyn(&mut t, Seq(1), 10, true);
+        assert_eq!(says(&mut t).map(|s| (s.0, s.1)), Some((hop::BACK, Seq(1))));
+        assert_eq!(says(&mut t).map(|s| (s.0, s.1)), Some((hop::BSYN, Seq(1))));
+        assert!(t.push(Ticket(11), Seq(11)));
+        let _ = t.signal(Signal::Wrote);
+        let answer = says(&mut t).map(|s| (s.0, s.4));
+        assert_eq!(answer, Some((hop::BACK, vec![(Seq(12), Seq(21))])));
+    }
+
+    /// What the source asks for passes what is behind it on the nodes to come, although it goes on
+    /// for the first time: those may have got that from others.
+    #[test]
+    fn a_block_in_service_for_which_the_source_asks_is_asked_for_by_vtx() {
+        for own in [false, true] {
+            let mut t = lane(&[]);
+            for n in 1..=10 {
+                let _ = match own {
+                    true => own_sends(&mut t, n, (1, 10), false),
+                    false => come(&mut t, Seq(1), 10, n - 1),
+                };
+            }
+            assert_eq!(says(&mut t).map(|s| (s.0, s.3)), Some((hop::BSYN, false)));
+            let asks = FrameFacts {
+                transmitter: (!own).then(|| node(1)),
+                along: true,
+                ..FrameFacts::NONE
+            };
+            let mut question = head(hop::BSYN, Seq(1), Seq(1), 10);
+            question.set(IS_VTX, 1);
+            let _ = t.segment_by(&question, &[], &asks);
+            if !own {
+                assert_eq!(says(&mut t).map(|s| s.0), Some(hop::BACK));
+            }
+            assert!(t.offer(Kind::Urgent).is_none());
+            let _ = t.advance(t.due(0));
+            assert_eq!(says(&mut t).map(|s| (s.0, s.3)), Some((hop::BSYN, true)));
+            assert_eq!(probe(&t, "custody"), 1.0, "it keeps its place");
+        }
     }
 }

@@ -85,6 +85,8 @@ const WAIT: u8 = 0;
 /// From one question for a block to the next, at least and at most.
 const SOON: Span = Span(1_000_000_000);
 const RARELY: Span = Span(8_000_000_000);
+/// Blocks that are not acknowledged, at most, however small the packets are that the peer takes.
+const CUTS: u32 = 16_384;
 /// Ranges of numbers that go again themselves.
 const RUNS: usize = 256;
 
@@ -306,7 +308,7 @@ impl Component for HopSource {
         }
         let first = cx.board.tx.iss.plus(1);
         let most = cx.board.site.snd_buf / cx.board.conn.mss.max(1) + 66;
-        self.cuts.reserve(most as usize);
+        self.cuts.reserve(most.min(CUTS) as usize);
         cx.write(|t: &mut TxFacts| (t.una, t.nxt, t.max) = (first, first, first));
     }
 
@@ -318,7 +320,8 @@ impl Component for HopSource {
         // Of a block that its lane did not take yet nobody on the way knows.
         let cut = self.cuts.front().copied();
         if let Some(cut) = cut.filter(|c| c.end().upto(cx.board.tx.max)) {
-            if self.tries >= self.vtx_tries {
+            // What is not through yet goes on: from the first again the last would never come.
+            if self.tries >= self.vtx_tries && self.again.is_empty() {
                 self.lost(cut.first, cut.end(), Cause::Timeout, cx);
             }
             self.ask = true;
@@ -543,5 +546,32 @@ mod tests {
         }
         let took = (t.now - begun).as_secs_f64();
         assert!((60.0..69.0).contains(&took), "{took}");
+    }
+
+    /// A peer says how small packets are, and this end how much memory it takes.
+    #[test]
+    fn a_peer_that_takes_one_octet_takes_no_memory() {
+        let mut t = Bench::new(&HOP_SOURCE, &[("block", "1")]).unwrap();
+        (t.board.site.snd_buf, t.board.conn.mss) = (100_000_000, 1);
+        t.board.conn.running = true;
+        t.board.app.end = Seq(50_000_000);
+        let _ = t.signal(Signal::Opened);
+        let n = (0..50_000).take_while(|_| leaves(&mut t, Kind::New).is_some());
+        assert_eq!(n.count() as u32, CUTS);
+    }
+
+    /// Where a lane takes few packets, those that go again are not begun anew before all went.
+    #[test]
+    fn what_goes_again_slowly_goes_to_its_end() {
+        let mut t = source(Seq(1), 10, &[("block", "10"), ("vtx_tries", "0")]);
+        let _ = all(&mut t);
+        let mut again = Vec::new();
+        for _ in 0..4 {
+            let _ = t.advance(t.due(WAIT));
+            for _ in 0..3 {
+                again.extend(leaves(&mut t, Kind::Resend).map(|l| l.0.0));
+            }
+        }
+        assert_eq!(again, (1..=10).collect::<Vec<_>>());
     }
 }

@@ -96,6 +96,9 @@ struct Going {
     timed: bool,
 }
 
+/// Packets on their way, at most, however small those are that the peer takes.
+const MOST: u32 = 65_536;
+
 struct HxhSource {
     /// type, pack, credits, lh, rtx, ackreq, last.
     words: [Word; 7],
@@ -363,7 +366,7 @@ impl Component for HxhSource {
         let first = cx.board.tx.iss.plus(1);
         self.passive = cx.board.tx.iss;
         let most = cx.board.site.snd_buf / cx.board.conn.mss.max(1) + 66;
-        self.table.reserve(most as usize);
+        self.table.reserve(most.min(MOST) as usize);
         cx.write(|t: &mut TxFacts| (t.una, t.nxt, t.max) = (first, first, first));
     }
 

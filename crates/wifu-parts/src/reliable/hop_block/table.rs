@@ -27,6 +27,8 @@ pub(super) enum Phase {
     Asked(Time),
     /// What the next node lacks goes.
     Sends,
+    /// That went, and nothing of it came, more than once: it goes again then.
+    Rests(Time),
     /// The next node has all of it.
     Done,
 }
@@ -46,12 +48,20 @@ pub(super) struct Block {
     pub first: Seq,
     pub packets: Vec<Packet>,
     pub phase: Phase,
+    /// It takes no place of others: the source asked for it, or sent it again.
+    pub beyond: bool,
+    /// The source asked for it while it was to go on.
+    pub urged: bool,
     /// It went on once: the node before has no part in it any more.
-    pub kept: bool,
+    pub gone: bool,
     /// It was done once, or its next node is another one now: that is asked before anything goes.
     pub anew: bool,
     /// Questions in a row that nobody answered.
     pub tries: u32,
+    /// Packets that the next node had, at most, since it was asked for the first time.
+    best: u32,
+    /// Rounds in a row that were answered and made it no more.
+    pub barren: u32,
     /// When and as which round the first of them left.
     pub asked: (Time, u8),
     /// So many that go at once are not gone.
@@ -101,6 +111,22 @@ impl Block {
         None
     }
 
+    /// Whether it is asked for by VTX: the next node has it, or may have no place for it.
+    pub fn is_virtual(&self) -> bool {
+        self.anew || self.beyond || self.urged
+    }
+
+    /// Whether it is to go on, and takes no place of others.
+    pub fn is_revived(&self) -> bool {
+        (self.beyond || self.gone) && self.phase != Phase::Done
+    }
+
+    /// Whether nothing of it is here, nor on its way up the node, nor at the next one.
+    fn is_empty(&self) -> bool {
+        let empty = |p: &Packet| p.ticket.is_none() && !p.coming && p.mark != Mark::There;
+        !self.gone && self.packets.iter().all(empty)
+    }
+
     /// Whether enough of it is here to begin with it.
     pub fn begins(&self, burst: u32) -> bool {
         self.anew || self.due > 0 && (self.whole() || self.due >= burst)
@@ -112,7 +138,7 @@ impl Block {
             Phase::Waits => self.begins(burst),
             Phase::Sends => self.due > 0 && (self.burst > 0 || self.whole() || self.due >= burst),
             Phase::Asks | Phase::Asked(_) => true,
-            Phase::Done => false,
+            Phase::Rests(_) | Phase::Done => false,
         }
     }
 
@@ -127,13 +153,24 @@ impl Block {
         self.packets.iter().position(goes)
     }
 
-    /// Every packet is this at the next node, by its number.
-    pub fn mark(&mut self, of: impl Fn(Seq) -> Mark) {
+    /// Every packet is this at the next node, by its number and what it was.
+    pub fn mark(&mut self, of: impl Fn(Seq, Mark) -> Mark) {
         let first = self.first;
         for (p, n) in self.packets.iter_mut().zip(0..) {
-            p.mark = of(first.plus(n));
+            p.mark = of(first.plus(n), p.mark);
         }
         self.count();
+    }
+
+    /// An answer was noted: whether what went since the last one was all in vain. Only more than
+    /// ever counts, or who says now this and now that would be sent it for ever.
+    pub fn was_barren(&mut self, sent: bool) -> bool {
+        let has = |p: &&Packet| p.mark == Mark::There;
+        let there = self.packets.iter().filter(has).count() as u32;
+        let barren = sent && there <= self.best;
+        self.best = self.best.max(there);
+        self.barren = if barren { self.barren + 1 } else { 0 };
+        barren
     }
 
     /// Whether the next node has everything.
@@ -153,6 +190,7 @@ impl Block {
     /// The next node is asked for it anew.
     pub fn again(&mut self) {
         (self.phase, self.anew, self.tries) = (Phase::Waits, true, 0);
+        (self.best, self.barren) = (0, 0);
     }
 }
 
@@ -189,9 +227,40 @@ impl Table {
         self.blocks.iter().position(|b| b.place(number).is_some())
     }
 
-    /// Blocks that did not go on yet.
+    /// Blocks that did not go on yet and take a place.
     pub fn outstanding(&self) -> usize {
-        self.blocks.iter().filter(|b| !b.kept).count()
+        let placed = |b: &&Block| !b.beyond && !b.gone;
+        self.blocks.iter().filter(placed).count()
+    }
+
+    /// Blocks that are to go on and take none.
+    pub fn revived(&self) -> usize {
+        self.blocks.iter().filter(|b| b.is_revived()).count()
+    }
+
+    /// A place is taken from the last block beyond this number of which nothing came: whoever
+    /// asked for it asks again.
+    fn oust(&mut self, first: Seq, beyond: bool) -> bool {
+        let idle = |b: &Block| b.beyond == beyond && first.before(b.first) && b.is_empty();
+        let at = self.blocks.iter().rposition(idle);
+        if let Some(at) = at {
+            self.forget(at, &mut |_| {});
+        }
+        at.is_some()
+    }
+
+    /// The source itself says which numbers are a block: others that share some with it, and of
+    /// which something is missing, were cut by nobody.
+    pub fn displace(&mut self, first: Seq, size: u32, mut free: impl FnMut(Ticket)) {
+        let end = first.plus(size);
+        let false_one = |b: &Block| {
+            let meets = b.first.before(end) && first.before(b.end());
+            let other = b.first != first || b.size() != size;
+            meets && other && !b.gone && !b.whole()
+        };
+        while let Some(at) = self.blocks.iter().position(false_one) {
+            self.forget(at, &mut free);
+        }
     }
 
     /// The block that goes on now: the first of which something can go on. What waits for packets
@@ -216,12 +285,11 @@ impl Table {
             let b = &self.blocks[at];
             return (b.first == first && b.size() == size).then_some(at);
         }
-        let revived = |b: &&Block| b.kept && b.phase != Phase::Done;
         let full = match beyond {
-            true => self.blocks.iter().filter(revived).count() >= BEYOND,
+            true => self.revived() >= BEYOND,
             false => self.outstanding() >= self.places,
         };
-        if full {
+        if full && !self.oust(first, beyond) {
             return None;
         }
         let mut packets = self.spare.pop().unwrap_or_default();
@@ -238,9 +306,13 @@ impl Table {
             first,
             packets,
             phase: Phase::Waits,
-            kept: beyond,
+            beyond,
+            urged: false,
+            gone: false,
             anew: false,
             tries: 0,
+            best: 0,
+            barren: 0,
             asked: (Time::ZERO, 0),
             burst: 0,
             due: 0,
@@ -269,19 +341,22 @@ impl Table {
             tickets.for_each(&mut free);
         }
         while self.blocks.len() > KNOWN {
-            let done = self.blocks.iter().position(|b| b.phase == Phase::Done);
-            let Some(at) = done else { return };
+            let done = |b: &Block| b.phase == Phase::Done;
+            let bare = |b: &Block| done(b) && b.packets.iter().all(|p| p.ticket.is_none());
+            let newest = self.blocks.iter().rposition(bare);
+            let newest = newest.or_else(|| self.blocks.iter().rposition(done));
+            let Some(at) = newest else { return };
             self.forget(at, &mut free);
         }
     }
 
     /// Blocks that went on and are here.
     pub fn cached(&self) -> usize {
-        let here = |b: &&Block| b.kept && b.packets.iter().any(|p| p.ticket.is_some());
+        let here = |b: &&Block| b.gone && b.packets.iter().any(|p| p.ticket.is_some());
         self.blocks.iter().filter(here).count()
     }
 
-    fn forget(&mut self, at: usize, free: &mut impl FnMut(Ticket)) {
+    pub fn forget(&mut self, at: usize, free: &mut impl FnMut(Ticket)) {
         if let Some(mut b) = self.blocks.remove(at) {
             b.packets.iter().filter_map(|p| p.ticket).for_each(free);
             b.packets.clear();
