@@ -62,6 +62,7 @@ pub static HOP_SOURCE: Descriptor = Descriptor {
     probes: &["blocks", "vtx", "resent", "unacked"],
     reads: Facts::CONN,
     writes: Facts::TX.with(Facts::RTT),
+    times_repairs: true,
     hears: &[
         ("segment", &["acked", "lost"]),
         ("opened", &[]),
@@ -164,7 +165,9 @@ impl HopSource {
         if cx.board.tx.una == cx.board.tx.max {
             cx.out.disarm(WAIT);
         } else {
-            cx.out.arm_after(WAIT, self.patience());
+            let patience = self.patience();
+            cx.write(|t: &mut TxFacts| t.rto = patience);
+            cx.out.arm_after(WAIT, patience);
         }
     }
 
@@ -198,6 +201,7 @@ impl HopSource {
             }
         }
         (self.tries, self.ask) = (0, false);
+        cx.write(|t: &mut TxFacts| t.backoff = 0);
         cx.out.emit(Signal::Acked(Acked {
             bytes,
             upto: next,
@@ -326,6 +330,7 @@ impl Component for HopSource {
             }
             self.ask = true;
             self.tries += 1;
+            cx.write(|t: &mut TxFacts| (t.timeouts, t.backoff) = (t.timeouts + 1, t.backoff + 1));
         }
         self.wait(cx);
     }

@@ -85,9 +85,10 @@ impl Counters {
         Some(arrivals.points())
     }
 
-    /// Bytes that arrived wrong, if that was looked at.
+    /// Bytes that arrived wrong, if any were looked at.
     pub fn corrupt(&self) -> Option<u64> {
-        self.arrivals.as_ref().map(|_| self.corrupt.load(Relaxed))
+        let looked = self.arrivals.is_some() && self.bytes.load(Relaxed) > 0;
+        looked.then(|| self.corrupt.load(Relaxed))
     }
 }
 

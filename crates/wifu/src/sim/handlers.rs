@@ -1,7 +1,8 @@
 //! What the handlers and lanes of each node did.
 
-use wifu_sim::outcome::{HandlerOutcome, Outcome};
+use wifu_sim::outcome::{FlowOutcome, HandlerOutcome, Outcome};
 
+use super::report::octets;
 use super::table::Table;
 
 /// A row for each handler that was asked about a packet, at its node; one for those that were asked
@@ -107,6 +108,32 @@ pub fn lanes(outcome: &Outcome) -> String {
     } else {
         table.text()
     }
+}
+
+/// What to say of a flow whose connection nodes on its way split.
+pub fn split(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
+    let passes = |name: &str| {
+        let mut hops = outcome.hops.iter();
+        name != f.from && hops.any(|h| h.flow == f.id && h.from == name)
+    };
+    let nodes = outcome.nodes.iter().filter(|n| passes(&n.name));
+    let told = nodes.filter_map(|n| {
+        let s = n.split.filter(|s| s.accepted > 0)?;
+        Some(format!(
+            "{} (up to {} waited there; its far half: {} retransmissions, {} timeouts)",
+            n.name,
+            octets(s.most_held),
+            s.far.retransmissions,
+            s.far.timeouts
+        ))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "Its connection is split, and what is said of its sender is of the first half: {}",
+            told.join(", ")
+        )
+    })
 }
 
 /// Two rows for each node that splits connections, one for each half; empty if there is none.

@@ -21,6 +21,8 @@ const CAUSES: usize = 3;
 
 /// Shares below this are not worth a word.
 const LEAST_SHARE: f64 = 0.005;
+/// The same of what a connection took to open.
+const LEAST_OPENING: f64 = 0.05;
 /// What a send buffer holds longer than this share of a flow's time is worth a sentence.
 const LEAST_LATE: f64 = 0.01;
 
@@ -165,6 +167,7 @@ fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
     if !held.is_empty() {
         sentences.push(format!("What held the sender of flow {}: {held}", f.id));
     }
+    sentences.extend(handlers::split(outcome, f));
     if let (Some(waited), Some(count)) = (f.timeout_s.filter(|s| *s > 0.0), f.timeouts) {
         // Of one that never opened there is no time to have a share of.
         let share = match f.limited_s.is_empty() {
@@ -206,7 +209,10 @@ pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
     let flow = |f: &FlowOutcome| {
         let whole = open_s(f);
         let held = f.limited_s.iter().map(|(k, s)| (k.clone(), s / whole));
-        let held: BTreeMap<String, f64> = held.collect();
+        let mut held: BTreeMap<String, f64> = held.collect();
+        if connecting_s(f) > 0.0 {
+            held.insert(String::from("connecting"), connecting_s(f) / whole);
+        }
         let own = own_cause(outcome, f, (causes, &network));
         let words: Vec<String> = reasons(outcome, f).into_iter().chain(own).collect();
         json!({"flow": f.id, "held": held, "words": words})
@@ -215,9 +221,21 @@ pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
     all
 }
 
-/// For how long connections of a flow were open, seconds: what all shares of its time are of.
+/// For how long connections of a flow were open, with what the first one took to open where that
+/// is worth a word, seconds: what all shares of its time are of.
 fn open_s(f: &FlowOutcome) -> f64 {
-    f.limited_s.values().sum::<f64>().max(1e-9)
+    (f.limited_s.values().sum::<f64>() + connecting_s(f)).max(1e-9)
+}
+
+/// What the first connection took to open, seconds; 0 if that is no share worth a word.
+fn connecting_s(f: &FlowOutcome) -> f64 {
+    let open: f64 = f.limited_s.values().sum();
+    let took = f.connected_s.map_or(0.0, |at| at - f.start_s);
+    if took >= LEAST_OPENING * (took + open) {
+        took
+    } else {
+        0.0
+    }
 }
 
 /// Shares of the time that each limit was binding, in words.
@@ -227,6 +245,7 @@ fn held(f: &FlowOutcome) -> String {
         .limited_s
         .iter()
         .map(|(name, seconds)| (seconds / all, limit(name)))
+        .chain([(connecting_s(f) / all, "connecting")])
         .filter(|(share, _)| *share >= LEAST_SHARE)
         .collect();
     shares.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -776,6 +795,43 @@ mod tests {
             text.contains("RTT of tcp-reno: from when a packet left first"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_a_connection_took_to_open_is_of_its_time() {
+        let mut outcome = outcome();
+        let flow = &mut outcome.flows[0];
+        (flow.start_s, flow.connected_s) = (1.0, Some(4.0));
+        flow.limited_s = BTreeMap::from([(String::from("window"), 1.0)]);
+        (flow.timeout_s, flow.timeouts) = (Some(3.0), Some(2));
+        let said = reasons(&outcome, &outcome.flows[0]).join("; ");
+        assert!(
+            said.contains("connecting 75 %, congestion window 25 %"),
+            "{said}"
+        );
+        assert!(said.contains("3.0 s, 75 % of its time, for 2"), "{said}");
+    }
+
+    #[test]
+    fn of_a_connection_that_is_split_the_other_half_is_told() {
+        let mut outcome = outcome();
+        let flow = outcome.flows[0].clone();
+        let split = wifu_node::SplitCounters {
+            accepted: 1,
+            most_held: 8_000,
+            ..Default::default()
+        };
+        let said = |outcome: &Outcome| reasons(outcome, &flow).join("; ");
+        outcome.nodes[1].split = Some(split);
+        outcome.hops.clear();
+        assert!(!said(&outcome).contains("split"), "not on its way");
+        outcome.hops.push(HopOutcome {
+            flow: flow.id,
+            from: outcome.nodes[1].name.clone(),
+            ..HopOutcome::default()
+        });
+        assert!(said(&outcome).contains("split"), "{}", said(&outcome));
+        assert!(said(&outcome).contains("n2 (up to 8.00 kB waited"));
     }
 
     #[test]

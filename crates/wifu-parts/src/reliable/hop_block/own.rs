@@ -1,7 +1,7 @@
 //! What the own end of a lane sends, until its blocks have a place.
 
-use super::{Count, HopBlock};
 use super::table::Phase;
+use super::{Count, HopBlock};
 use std::collections::VecDeque;
 use wifu_engine::component::Cx;
 use wifu_engine::kit::blocks::MOST;
