@@ -588,3 +588,31 @@ def test_a_request_that_was_under_way() -> None:
     assert at(2.2, bytes=20, under_way_s=1.6) == (1, 1)
     listed = [*done, {"start_s": 1.7, "delay_s": None, "bytes": 0}]
     assert at(2.0, requests=listed) == (1, 0) and at(2.3, requests=listed) == (1, 1)
+
+
+def test_a_sender_that_never_learned_of_the_end_is_cut_off(tmp_path: Path) -> None:
+    """All had arrived, and it asked on until its run ended: no run is quicker for that."""
+
+    def silent(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        outcome["sim_seconds"] = 60.0
+        for flow in outcome["flows"]:
+            never = flow["protocol"] == "tcp-newreno" and scenario["run"] > 2
+            known = None if never else flow["last_byte_s"] + 0.1
+            flow |= {"finished": True, "known_s": known}
+        return FakeResult(outcome, {})
+
+    text = TEXT.replace("hops = [1, 2]", "hops = [1]").replace('"srtt"', '"known"')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=silent)
+    told, never = cell(found, 1, "tcp-reno"), cell(found, 1, "tcp-newreno")
+    assert cutoff.runs(found, never, "known") == set(range(3, 9))
+    assert cutoff.runs(found, told, "known") == cutoff.runs(found, never, "delay") == set()
+    assert cutoff.at_least(found, never, 3, "known") == pytest.approx(60.0, abs=0.1)
+    assert cutoff.unfinished(found, [never], "known") == "6 of 8 transfers unfinished"
+    assert cutoff.unfinished(found, [never], "delay") == "", "it was finished"
+    assert found.runs.query("run > 2 and protocol == 'tcp-newreno'")["known_s"].min() > 30.0
+    assert report.best_of(found, "known") == set()
+    figure, caption = drawn(found, kind="cdf", metric="known", by="protocol")
+    assert "end below 1" in caption
+    curves = [np.asarray(line.get_ydata(), dtype=float) for line in figure.axes[0].lines]
+    assert min(float(y[-1]) for y in curves if y.size > 2) == pytest.approx(0.25)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
-from fake import CHAIN, PROBED, FakeResult, fake
+from fake import CHAIN, PROBED, FakeResult, fake, pairs
 from test_figures import drawn, legend
 
 import wifu
@@ -214,3 +215,89 @@ def test_levels_that_differ_in_more_than_names_say_so_wherever_they_stand(tmp_pa
     assert told in found.plot("bars", x="hops").caption
     plt.close("all")
     assert told not in figures.made(found, {"kind": "bars", "where": {"protocol": "reno"}})[2]
+
+
+def on_the_way(copies: int, split: bool) -> Any:
+    """The stand-in without repairs of its ends, whose nodes sent copies, or split."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        made = fake(scenario)
+        outcome = json.loads(made.json())
+        series = {k: v for k, v in made._series.items() if not k.endswith(".sent")}
+        times = np.linspace(0.02, 0.5, 40)
+        for flow in outcome["flows"]:
+            flow["packets"] = {"sent": 700, "inside": 0, "delivered": 700, "copies": copies}
+            series[f"flow.{flow['id']}.sent"] = pairs(times, np.linspace(1448, 99_000, 40))
+            if flow["protocol"] == "tcp-newreno":  # or there is no second row
+                again = np.where(np.arange(40) == 20, -20_000, np.linspace(1448, 99_000, 40))
+                series[f"flow.{flow['id']}.sent"] = pairs(times, again)
+        if split:
+            outcome["nodes"][1]["split"] = {"accepted": 2, "near": {}, "far": {}}
+        return FakeResult(outcome, series)
+
+    return runner
+
+
+@pytest.mark.parametrize("protocol", ["hxh", "hop", "tcp-sack"])
+def test_a_sequence_graph_says_who_repairs(tmp_path: Path, protocol: str) -> None:
+    text = CHAIN.replace("tcp-reno", protocol).replace("[1, 3]", "[3]")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=on_the_way(31, False))
+    figure, caption = drawn(found, kind="sequence")
+    told = [" ".join(t.get_text().split()) for axis in figure.axes for t in axis.texts]
+    _, alone = drawn(found, kind="sequence", where={"protocol": protocol})
+    if protocol == "tcp-sack":
+        assert told == ["nothing was recovered"]
+        assert "leaves the sender." in caption and "lane" not in caption + alone
+        return
+    assert told == ["the ends repaired nothing, nodes sent 31 copies"]
+    assert f"with lanes (protocol {protocol}) enters the sender's lane." in caption
+    assert "Each dot is a segment that enters the sender's lane." in alone
+    assert "Nodes split" not in caption
+
+
+def test_figures_of_flows_that_are_split_say_what_they_are_of(tmp_path: Path) -> None:
+    text = CHAIN.replace("[1, 3]", "[3]")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=on_the_way(0, True))
+    _, caption = drawn(found, kind="sequence")
+    assert "Nodes split TCP (n2): what is drawn is of the source's half alone." in caption
+    _, caption = drawn(found, kind="waterfall")
+    assert "Nodes split TCP: how long they hold what they have is not in it." in caption
+    whole = wifu.campaign(plans.parse(text), tmp_path / "w", runner=on_the_way(0, False))
+    assert "split" not in drawn(whole, kind="sequence")[1] + drawn(whole, kind="waterfall")[1]
+
+
+@pytest.mark.parametrize("show", ["goodput", "delivered"])
+def test_a_flow_over_time_is_drawn_to_its_last_byte(tmp_path: Path, show: str) -> None:
+    """Series are recorded every so often, and the last bytes come after the last time."""
+
+    def sparse(scenario: dict[str, Any]) -> FakeResult:
+        made = fake(scenario)
+        series = dict(made._series)
+        for flow in (1, 2):
+            series[f"flow.{flow}.delivered"] = pairs([0.1, 0.2, 0.3], [1e5, 2e5, 3e5])
+            made._outcome["flows"][flow - 1] |= {"last_byte_s": 0.377, "bytes": 400_000 + flow}
+            made._outcome["flows"][flow - 1]["start_s"] = 0.0
+        return FakeResult(made._outcome, series)
+
+    text = CHAIN.replace("[1, 3]", "[3]").replace("runs = 5", "runs = 1")
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=sparse)
+    figure, _ = drawn(found, kind="timeseries", show=[show], window="200ms")
+    last = 8 * 300_001 / 0.2 / 1e6 if show == "goodput" else 0.400001
+    for axis in figure.axes:
+        x, y = np.asarray(axis.get_lines()[0].get_xydata(), float)[-1]
+        assert (x, y) == (pytest.approx(0.377), pytest.approx(last))
+        assert axis.get_xlim()[1] == pytest.approx(0.377)
+
+
+def test_bars_of_flows_bear_the_names_that_the_plan_gives_them(tmp_path: Path) -> None:
+    text = CHAIN.replace("[1, 3]", "[3]") + '[label]\n"goodput@1" = "goodput of A"\n'
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+
+    def names(**spec: Any) -> list[str]:
+        figure, _ = drawn(found, kind="flows", **spec)
+        return [" ".join(t.get_text().split()) for t in figure.axes[0].get_xticklabels()]
+
+    assert names()[:2] == ["goodput of A", "2: n1 to n4"]
+    assert names(label={"goodput@2": "B"})[:2] == ["goodput of A", "B"]
+    assert names(metric="delay")[0] == "1: n1 to n4", "its label would be delay@1"
+    assert names(sorted=True)[0] == "1"

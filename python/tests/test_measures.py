@@ -403,6 +403,27 @@ def test_a_flow_resumes_with_its_next_delivery(tmp_path: Path) -> None:
     assert silent == pytest.approx(np.mean(ends) - 4.0)
 
 
+def test_a_flow_that_is_cut_again_before_it_resumes_did_not(tmp_path: Path) -> None:
+    """Else one outage counts as often as the link is back meanwhile, up to what ends the last."""
+
+    def series(stack: str, run: int) -> Series:
+        return {"flow.1.delivered": ([1.0, 3.5, 10.5], [10.0, 20.0, 30.0])}
+
+    of: dict[str, Any] = {"of": {"stack": "ap", "hops": 1}, "kind": "resumed", "flow": 1}
+    after = {**of, "after": [3.0, 5.0, 9.0]}
+    found = made(tmp_path / "a", gain, series)
+    # At 5 s nothing comes until the link is back again, if no event tells when it was cut.
+    known = measured(found, **after)
+    assert known.estimate == pytest.approx((0.5 + 4.0 + 1.5) / 3)
+    runs = len(found.plan.series_runs)
+    assert known.note.startswith(f"≥: after {runs} of {3 * runs} of these times nothing came")
+    assert measured(found, **of, after=[3.0]).note == ""
+    cuts = "".join(f'[[scenario.event]]\nat = "{at}s"\ncut = ["n1", "n2"]\n' for at in (2, 4, 8))
+    cut = made(tmp_path / "b", gain, series, PLAN + cuts)
+    known = measured(cut, **after)
+    assert known.estimate == pytest.approx((0.5 + 3.0 + 1.5) / 3)
+
+
 def test_clusters_are_bursts_after_a_silence(tmp_path: Path) -> None:
     def series(stack: str, run: int) -> Series:
         # Five in step; after 0.16 s three at once, after 0.5 s two, which is no burst of three.

@@ -194,11 +194,17 @@ def test_screen_and_json_say_why_there_is_no_colour(tmp_path: Path) -> None:
     assert [row["why"] for row in tables["srtt"]] == [compared.IDENTICAL]
     few = made(tmp_path / "few", two, text.replace("runs = 8", "runs = 3"))
     assert [row["why"] for row in few.comparison()["tables"]["goodput"]] == [compared.UNSURE]
-    for results, why_not in ((found, ""), (few, f"p 0.25; no better or worse: {compared.UNSURE}")):
+    # That p is too great says nothing where it cannot be small.
+    blind = "p 0.25; not told apart: with 3 runs and 1 comparison no difference can be found"
+    more = text.replace('"linear,2"', '"linear,{hops+1}"') + "hops = [1, 2]\n"
+    fewer = made(tmp_path / "fewer", two, more.replace("runs = 8", "runs = 4"))
+    blind_2 = "not told apart: with 4 runs and 2 comparisons no difference can be found"
+    for results, why_not in ((found, ""), (few, blind), (fewer, blind_2)):
         with screen.capture() as told:
             tell(results.folder, Summary("complete", 16))
         words = " ".join(told.get().split())
-        assert why_not in words and ("no better" in words) == bool(why_not)
+        assert why_not in words and compared.UNSURE not in words
+        assert ("told apart" in words) == bool(why_not)
 
 
 def test_a_sample_of_those_that_finished_says_so(tmp_path: Path) -> None:

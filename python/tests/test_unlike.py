@@ -434,7 +434,8 @@ def test_the_smallest_round_trip_time_is_no_merit(tmp_path: Path) -> None:
     assert found.compare("min_rtt")["why"].tolist() == [why]
     assert report.best_of(found, "min_rtt") == set()
     assert f"no colour: {why}" in report.render(found, [])
-    assert "it tells of the path" in said(found, "min_rtt")
+    words = said(found, "min_rtt")
+    assert "it tells of the path, and is no merit of a protocol. Between" in words, words
     # Of paths it tells something.
     text = text.replace('protocol = ["tcp-reno", "tcp-newreno"]', "path = [1, 2]")
     text = text.replace('"{protocol}"', '"tcp-reno"').replace(

@@ -71,7 +71,11 @@ def test_round_trips_are_timed_in_ways_of_their_own(tmp_path: Path) -> None:
         rtt = {"p50_s": srtt, "p95_s": 0.4, "p99_s": 0.4, "samples": samples}
         return {"srtt_s": srtt, "min_rtt_s": srtt / 9, "rtt": rtt}
 
-    for other, told in (("hxh", "HxH times a packet"), ("atp", "ATP times what comes back")):
+    for other, told in (
+        ("hxh", "HxH times a packet"),
+        ("atp", "ATP times what comes back"),
+        ("hop", "Hop times a block"),
+    ):
         results = found(
             tmp_path / other, flow(0.1), flow(0.3), *metrics, names=("tcp-sack", other)
         )  # fmt: skip
@@ -82,6 +86,8 @@ def test_round_trips_are_timed_in_ways_of_their_own(tmp_path: Path) -> None:
         assert "tells of the path" not in said(results, "min_rtt")
         axes = results.plot("tradeoff", against="srtt")
         assert "Better is" not in axes.caption and told in axes.caption
+    both = found(tmp_path / "both", flow(0.1), flow(0.3), *metrics, names=("hxh", "hop"))
+    assert "round trips are not timed alike" in why(both, "srtt")
     tcp = found(tmp_path / "tcp", flow(0.1), flow(0.3), *metrics)
     assert why(tcp, "srtt") == [] == why(tcp, "rtt_p50")
     assert "tells of the path" in said(tcp, "min_rtt")
@@ -148,3 +154,34 @@ def test_what_lanes_had_is_no_loss_of_a_link(tmp_path: Path) -> None:
     packets = {"sent": 700, "inside": 0, "delivered": 650, "hop": 40}
     results = found(tmp_path, {"packets": packets}, {"packets": packets}, "loss")
     assert "lanes of HxH packets that they had" in said(results, "loss")
+
+
+def test_hop_repairs_on_the_way_and_its_source_only_asks(tmp_path: Path) -> None:
+    counts = {"timeouts": 0, "fast_retransmits": 0}
+    metrics = ("timeouts", "fast_retransmits")
+    many = {"timeouts": 4, "fast_retransmits": 9}
+    results = found(tmp_path / "a", many, counts, *metrics, names=("tcp-sack", "hop"))
+    for metric in metrics:
+        assert "Hop repairs hop by hop, its source only asks" in why(results, metric)
+        assert report.best_of(results, metric) == set()
+        assert "from node to node" in said(results, metric)
+    same = found(tmp_path / "b", many, counts, *metrics, names=("hop", "hop,block=8"))
+    assert "Hop repairs hop by hop, its source only asks" not in why(same, "timeouts")
+    assert "from node to node" not in said(same, "timeouts")
+
+
+@pytest.mark.parametrize("other", ["hop", "hxh"])
+def test_copies_of_nodes_that_nobody_counted_are_no_merit(tmp_path: Path, other: str) -> None:
+    """Real hosts tell of no packets, so that 0 at the ends had looked like nothing at all."""
+    words = "copies that nodes send are not known here"
+    flows = {"retransmissions": 9}, {"retransmissions": 0}
+    results = found(tmp_path / "a", *flows, "retransmissions", names=("tcp-sack", other))
+    assert why(results, "retransmissions") == [words]
+    assert report.best_of(results, "retransmissions") == set()
+    assert "not known how often" in said(results, "retransmissions")
+    packets = {"packets": {"sent": 700, "inside": 0, "delivered": 690}}
+    one, two = ({**flow, **packets} for flow in flows)
+    known = found(tmp_path / "b", one, two, "retransmissions", names=("tcp-sack", other))
+    assert why(known, "retransmissions") == []
+    tcp = found(tmp_path / "c", *flows, "retransmissions")
+    assert why(tcp, "retransmissions") == [] and said(tcp, "retransmissions") == ""

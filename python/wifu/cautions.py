@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, ramp, segments, starving, stats, ways, wholerun
+from wifu import faults, misread, ramp, segments, splits, starving, stats, ways, wholerun
 from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
@@ -442,6 +442,9 @@ SAID = (
     misread.recovered,
     misread.timerless,
     ways.copies,
+    ways.untold,
+    ways.asked,
+    splits.words,
     ways.frames,
     ways.timings,
     ways.stayed,

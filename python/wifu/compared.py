@@ -113,6 +113,18 @@ def unit(name: str) -> str:
     return "percentage points" if found == "%" else found
 
 
+def few(frame: pd.DataFrame) -> str:
+    """That of so many runs and comparisons p is never small enough, whatever is compared; nothing
+    if it can be.
+    """
+    tested = int(frame["p"].notna().sum())
+    runs = int(frame[frame["p"].notna()]["n"].max()) if tested else 0
+    if not tested or stats.least_p(runs, tested) < LEVEL:
+        return ""
+    comparisons = "1 comparison" if tested == 1 else f"{tested} comparisons"
+    return f"with {runs} runs and {comparisons} no difference can be found"
+
+
 def beyond(frame: pd.DataFrame, name: str) -> list[str]:
     """What is to be said where runs are too few for so many comparisons to find anything."""
     tested = int(frame["p"].notna().sum())

@@ -15,7 +15,7 @@ from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.metrics import carriers, column, download_delays, parts
 from wifu.rows import Results, by_cell
-from wifu.transfers import known_times
+from wifu.transfers import known_times, unlearned
 
 OF_FINISHED = ("delay", "delay_median", "known")
 """Metrics of the transfers that were finished, without those that take longest."""
@@ -69,9 +69,12 @@ def _asking(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
     return rows if "requests_cut" in rows else rows[:0]
 
 
-def _cut(rows: pd.DataFrame) -> pd.DataFrame:
+def _cut(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     # Where nobody tells whether they were finished they are taken for it.
-    return rows[rows["finished"].eq(False)] if "finished" in rows else rows[:0]
+    cut = rows["finished"].eq(False) if "finished" in rows else pd.Series(False, rows.index)
+    if parts(metric)[0] == "known" and "unlearned" in rows:
+        cut |= rows["unlearned"].eq(True)
+    return rows[cut]
 
 
 def _some_failed(asking: pd.DataFrame) -> pd.DataFrame:
@@ -86,7 +89,7 @@ def runs(results: Results, cell: Cell, metric: str = "") -> set[int]:
     """
     asking = _asking(results, cell, metric)
     late = asking[asking["requests_late"] > 0] if len(asking) else asking
-    rows = (_cut(_files(results, cell, metric)), late, _some_failed(asking))
+    rows = (_cut(_files(results, cell, metric), metric), late, _some_failed(asking))
     return {int(run) for found in rows if len(found) for run in found["run"]}
 
 
@@ -95,14 +98,14 @@ def count(results: Results, cells: Sequence[Cell], metric: str = "") -> tuple[in
     long they take requests are among them.
     """
     every = [_files(results, cell, metric) for cell in cells]
-    cut, of = sum(len(_cut(rows)) for rows in every), sum(map(len, every))
+    cut, of = sum(len(_cut(rows, metric)) for rows in every), sum(map(len, every))
     asked, open_ones = _requests(results, cells, metric)
     return cut + open_ones, of + asked + open_ones
 
 
 def failures(results: Results, cells: Sequence[Cell], metric: str = "") -> int:
     """How many of these were not cut off, but had a connection that failed."""
-    rows = [_cut(_files(results, cell, metric)) for cell in cells]
+    rows = [_cut(_files(results, cell, metric), metric) for cell in cells]
     found = sum(int(own["fault"].notna().sum()) for own in rows if "fault" in own)
     if not of_finished(metric):
         return found
@@ -218,7 +221,8 @@ def _times(
     only, listed, specs = parts(metric)[1], outcome["flows"], scenario.get("flow") or []
     own = [listed[n] for n in carriers(listed)]
     own = own if only is None else [flow for flow in listed if flow["id"] == only]
-    times = known_times if parts(metric)[0] == "known" else download_delays
+    knows = parts(metric)[0] == "known"
+    times = known_times if knows else download_delays
     took: list[float] = []
     cut: list[float] = []
     for flow in own:
@@ -227,7 +231,7 @@ def _times(
         at = int(flow["id"]) - 1
         spec = specs[at] if at < len(specs) else {}
         file = (spec.get("app") in ENDING or _talk(spec)) and spec.get("protocol") != "udp"
-        if file and flow.get("finished") is False:
+        if file and (flow.get("finished") is False or (knows and unlearned(flow))):
             cut.append(max(0.0, float(outcome["sim_seconds"]) - float(flow.get("start_s") or 0.0)))
         elif (late := asked.late(outcome, flow, scenario)) is not None:
             cut.append(late)

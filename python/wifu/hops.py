@@ -45,8 +45,8 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
 
     `node_s` (in lanes, handlers and the host of node i before its link had them; not told before
     1.2), `queue_s`, `contention_s`, `retry_s`, `air_s` and `propagation_s` are sums over the
-    packets that crossed the hop; `queue_per_packet_s` and the like are means of one of them, nan
-    where none crossed it.
+    packets that crossed the hop, without what a splitter (`[[split]]`) holds; `queue_per_packet_s`
+    and the like are means of one of them, nan where none crossed it.
 
     `packet_loss` at hop i: the share of the packets that node i sent that node i+1 never got, after
     all attempts. What its queue kept was not sent: `queue_drops` is how many packets of this flow

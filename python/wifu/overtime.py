@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from wifu import stats
+from wifu import stats, values
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
@@ -281,9 +282,11 @@ def _held(data: pd.Series[float], at: stats.Floats) -> stats.Floats:
 
 def _resumed(results: Results, given: Mapping[str, Any]) -> Measured:
     """Seconds from each of some times (`after`, when a link is back, say) until a flow delivers
-    something, the mean of them; what never comes counts to the end of the run.
+    something, the mean of them; what does not come before the next event of the scenario cuts a
+    link, before the next of these times, or at all, counts until then, or to the end of the run.
     """
-    after, flow = [float(t) for t in given["after"]], given["flow"]
+    after, flow = sorted(float(t) for t in given["after"]), given["flow"]
+    missed: list[int] = []
 
     def of(cell: Cell, run: int) -> float:
         data = results.series(cell, run).get(f"flow.{flow}.delivered")
@@ -294,10 +297,27 @@ def _resumed(results: Results, given: Mapping[str, Any]) -> Measured:
         end = float(results.outcome(cell, run)["sim_seconds"])
         if end < max(after):
             return math.nan
-        next_ = np.append(times, end)[np.searchsorted(times, after, side="right")]
-        return float(np.mean(next_ - np.asarray(after)))
+        # One outage that goes on would count again for every time at which the link is back.
+        bounds = np.sort([*after, *_cuts(cell), end])
+        limit = np.minimum(bounds[np.searchsorted(bounds[:-1], after, side="right")], end)
+        next_ = np.append(times, math.inf)[np.searchsorted(times, after, side="right")]
+        missed.append(int((next_ > limit).sum()))
+        return float(np.mean(np.minimum(next_, limit) - np.asarray(after)))
 
-    return of_runs(results, given, of)
+    found = of_runs(results, given, of)
+    if not (none := sum(missed)):
+        return found
+    told = (
+        f"≥: after {none} of {len(after) * len(missed)} of these times nothing came before the "
+        "next cut, or the end, until which they count"
+    )
+    return replace(found, note="; ".join(filter(None, (told, found.note))))
+
+
+def _cuts(cell: Cell) -> list[float]:
+    """When events of a scenario cut links, in seconds."""
+    events = cell.scenario.get("event") or []
+    return [values.seconds(event.get("at", 0)) for event in events if "cut" in event]
 
 
 OVER_TIME: dict[str, Callable[[Results, Mapping[str, Any]], Measured]] = {

@@ -204,11 +204,11 @@ def _compared(results: Results) -> Iterator[str]:
     about = f"{words.metric(name)}, relative to {words.apart(plan.pair, frame['baseline'][0])}"
     yield f"{about[0].upper()}{about[1:]} (paired test, corrected):"
     axes = [a.name for a in plan.axes if a.name != plan.pair]
-    rows = frame.to_dict("records")
+    rows, few = frame.to_dict("records"), compared.few(frame)
     for row in rows[:MOST_COMPARED]:
         where = ", ".join(f"{words.axis(a)} {words.level(a, row[a])}" for a in axes)
         level = words.apart(plan.pair, row[plan.pair])
-        yield f"  {where + ': ' if where else ''}{level} {_relation(row, name)}"
+        yield f"  {where + ': ' if where else ''}{level} {_relation(row, name, few)}"
     if len(rows) > MOST_COMPARED:
         yield f"  and {len(rows) - MOST_COMPARED} more, in the report and in comparison.json"
 
@@ -217,8 +217,10 @@ MOST_COMPARED = 24
 """So many comparisons are told on the screen."""
 
 
-def _relation(row: Mapping[str, Any], name: str) -> str:
-    """A comparison in a few words: ratio, or difference where that says nothing, and p."""
+def _relation(row: Mapping[str, Any], name: str, few: str = "") -> str:
+    """A comparison in a few words: ratio, or difference where that says nothing, and p; `few` if
+    there are too few runs for any difference to be found.
+    """
     if row["identical"]:
         return "the same in every run"
     ratio, scale = row["ratio"], metric_of(name).scale
@@ -234,6 +236,8 @@ def _relation(row: Mapping[str, Any], name: str) -> str:
     p = row["p_holm"]
     text += f", p {p:.2g}" if math.isfinite(p) else ""
     why = compared.told(row, name).why
+    if why == compared.UNSURE and few:
+        return f"{text}; not told apart: {few}"
     return f"{text}; no better or worse: {why}" if why else text
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import cutoff, lastsent
+from wifu import cutoff, lastsent, splits
 from wifu import plan as plans
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
@@ -236,6 +236,7 @@ class Store:
                 **({"stamp": stamp} if (stamp := verdict(outcome)) else {}),
                 **{column(k): v for k, v in row.items()},
                 **cutoff.columns(outcome, cell.scenario, row),
+                **splits.columns(outcome),
             }
             own = (flow_row(outcome, f, plan.measure, cell.scenario) for f in outcome["flows"])
             flows += [{**head, **row} for row in own]

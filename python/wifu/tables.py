@@ -27,6 +27,7 @@ COLUMNS = frozenset({
     *flow_row({}, {"id": 1}, Measure(), {}), *(column(name) for name in RUN_METRICS),
     "wall_s", "repeated", "sim_seconds", "trace_hash", "stamp",
     "delay_finished_s", "delay_median_finished_s", "known_finished_s", "delay_cut_off",
+    "splitters_retransmissions", "splitters_timeouts",
 })  # fmt: skip
 """Names of columns of flows and runs, which an axis may not have either: one of the two would stand
 in the other's place.

@@ -37,6 +37,11 @@ def known_times(flow: Mapping[str, Any]) -> list[float]:
     return [float(known_s) - float(flow.get("start_s") or 0.0)]
 
 
+def unlearned(flow: Mapping[str, Any]) -> bool:
+    """Whether all of a flow arrived and its sender never knew, where that is told."""
+    return bool(flow.get("finished")) and flow.get("known_s", 0.0) is None
+
+
 def known(outcome: Mapping[str, Any], rates: Any) -> float:
     """The mean of these times over the transfers of a run."""
     flows = outcome["flows"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, segments, tries, ways, wholerun, window
+from wifu import faults, misread, segments, splits, tries, ways, wholerun, window
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
@@ -399,8 +399,8 @@ def smallest(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
     return (
         "The smallest round-trip time is that of one exchange, often of the SYN, which met the "
-        f"emptiest queues: it {path}is no merit of a protocol. Between protocols there is neither "
-        "colour nor bold."
+        f"emptiest queues: it {path}. Between protocols there is neither colour nor "
+        "bold."
     )
 
 
@@ -530,6 +530,9 @@ REASONS = (
     Reason("recoveries beside timeouts that are more than 10 % apart", misread.timed_out),
     Reason("recoveries, where some protocols have no timeouts", misread.untimed),
     Reason("nodes sent copies, which are not counted", ways.copied),
+    Reason("copies that nodes send are not known here", ways.uncounted),
+    Reason("Hop repairs hop by hop, its source only asks", ways.asking),
+    Reason("nodes split TCP, whose halves are not counted", splits.split),
     Reason("frames are data more often in some", ways.diluted),
     Reason("round trips are not timed alike", ways.timed),
     Reason("flows were there for more than 10 % longer in some", ways.left),

@@ -23,9 +23,14 @@ MOST = 10
 PER_FRAME = ("mac_retries", "mac_loss")
 """Metrics of all frames, of data and of acknowledgements."""
 
+LANES = ("hop-source", "hxh-source")
+"""Parts of sources whose nodes have lanes, which send packets again themselves."""
+
 TIMED = {
     "hxh-source": "HxH times a packet from when it was first sent to the word that it arrived, "
     "with the waiting in the lanes of nodes and what the ends send again",
+    "hop-source": "Hop times a block of many packets, from when its first one was first sent to "
+    "the word that all of it arrived",
     "hold-echo": "ATP times what comes back with its feedback, once in an epoch or little more "
     "often, without the time that the receiver held it",
 }
@@ -78,6 +83,58 @@ def copies(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         f"{told} Who lets nodes repair what was lost sends less again at the ends, and not less in "
         "all: there is neither colour nor bold."
+    )
+
+
+def _sources(results: Results, cell: Cell, metric: str) -> frozenset[str]:
+    """The parts that send again what was lost, of the flows of a cell that a metric is of."""
+    only = parts(metric)[1]
+    every = enumerate(stacks(results.plan.runner, cell), 1)
+    return frozenset(s.parts.get("reliable", "") for n, s in every if s and only in (None, n))
+
+
+def laned(runner: str, cell: Cell, flow: int) -> bool:
+    """Whether nodes have lanes for a flow of a cell, by a plan's `runner`."""
+    own = stacks(runner, cell)[flow - 1 : flow]
+    return any(s is not None and s.parts.get("reliable", "") in LANES for s in own)
+
+
+def uncounted(results: Results, cells: Sequence[Cell], metric: str) -> list[Cell]:
+    """The cells whose nodes send copies in lanes of which nobody tells how many."""
+    if parts(metric)[0] != "retransmissions" or "packets_sent" not in results.flows:
+        return []
+    rows = carriers(rows_of(results, cells), metric)
+    untold = set(rows["cell"][rows["packets_sent"].isna()])
+    lanes = {cell.name for cell in cells if _sources(results, cell, metric) & {*LANES}}
+    return [cell for cell in cells if cell.name in untold & lanes]
+
+
+def untold(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Copies of lanes where outcomes tell of no packets, such as those of real hosts."""
+    if not (found := uncounted(results, cells, metric)):
+        return ""
+    return (
+        "Of what the ends send again alone: nodes with lanes send packets again, too, and it is "
+        f"not known how often they did ({first([c.name for c in found], MOST)}). There is neither "
+        "colour nor bold beside these."
+    )
+
+
+def asking(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether what Hop's source does stands beside timers and recoveries of others."""
+    if parts(metric)[0] not in ("timeouts", "fast_retransmits"):
+        return False
+    return len({"hop-source" in _sources(results, cell, metric) for cell in cells}) > 1
+
+
+def asked(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That a source that asks has nothing to count as others do."""
+    if not _any(asking, results, cells, metric):
+        return ""
+    return (
+        "Hop repairs from node to node what was lost, and its source only asks on the way for a "
+        "block of which it hears nothing: that is neither a timeout nor a recovery as those of "
+        "TCP are. There is neither colour nor bold between them."
     )
 
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.patches import FancyArrowPatch, Patch
 
+from wifu import splits
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
@@ -229,6 +230,8 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
             "Hops are averaged one by one, so that the sum is the delay of a packet that is never "
             "lost, until the last node has it."
         )
+    if splits.splitting(results, [cell for cell, _, _ in found]):
+        caption += " Nodes split TCP: how long they hold what they have is not in it."
     caption += _in_nodes([hop for _, hops, _ in found for hop in hops])
     caption += _crossed([(names[cell.name], hops, n) for cell, hops, n in found])
     if none := [names[cell.name] for cell, hops, _ in having if not hops]:

@@ -55,6 +55,11 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     looking = looks(results, by, every)
     # With their ends flows may be called something else in each panel.
     called = [_names(results, members, numbers, ranked) for _, members in parts]
+    if not ranked:
+        called = [
+            [words.alone(f"{metric}@{n}", name) for n, name in zip(numbers, names, strict=True)]
+            for names in called
+        ]
     same = all(names == called[0] for names in called)
     figure, axes = page.panels(len(parts), share_x=same)
     for axis, (title, members), names in zip(axes, parts, called, strict=True):

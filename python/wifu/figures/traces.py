@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from wifu import stats, values
+from wifu import splits, stats, values, ways
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
@@ -36,6 +36,8 @@ class There(NamedTuple):
     begin: Mapping[int, float]
     last: Mapping[int, float]
     """Until when those last that do not come to an end: until the run does, whatever they get."""
+    done: Mapping[int, tuple[float, float]]
+    """Of those that finished when the last byte came, and how many had by then."""
     nothing: frozenset[int]
     """Those of which nothing arrived, though they were to begin before the end."""
     apart: frozenset[int]
@@ -97,6 +99,8 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
             raise LabError(f"no flow has a series {what}: name it in [series] record of the plan")
     there = [_there(results, cell, run) for cell, _ in found]
     lasts = [flows.last for flows in there]
+    if {"goodput", "delivered"} & set(show):
+        lasts = [{**flows.last, **{n: at for n, (at, _) in flows.done.items()}} for flows in there]
     start, end = _range([series for _, series in found], show, *_span(spec), lasts)
     _insist(start, _range([series for _, series in found], show, None, None, lasts)[1])
     window = values.seconds(spec["window"]) if "window" in spec else _window(end - start)
@@ -140,6 +144,11 @@ def _there(results: Results, cell: Cell, run: int) -> There:
     return There(
         begin,
         {n: whole for n, f in flows.items() if not f.get("finished")},
+        {
+            n: (float(f["last_byte_s"]), float(f["bytes"]))
+            for n, f in flows.items()
+            if f.get("finished") and f.get("last_byte_s") is not None and f.get("bytes")
+        },
         frozenset(nothing),
         frozenset(n for n in calls if flows[n]["connected_s"] is None),
     )
@@ -286,11 +295,18 @@ def _line(series: Series, flow: int, what: str, window: float, there: There) -> 
         times, y = np.array([begin]), np.zeros(1)
     else:
         return None
+    done, octets = there.done.get(flow, (0.0, 0.0))
+    if kind == "delivered" and done > times[-1] and octets >= y[-1]:
+        # Series are recorded every so often, and not when a flow is over.
+        times, y = np.append(times, done), np.append(y, octets)
     if what == "goodput":
         # On the steps that all flows have, so that the end is one of them.
         step = window / 10
         start = step * float(np.floor(begin / step))
         at, rate = sliding(times, y, window, step, start, last)
+        if last is None and times[-1] > max([start, *at[-1:]]) + step * 1e-6:
+            end, final = sliding(times, y, window, times[-1] - start, start)
+            at, rate = np.append(at, end), np.append(rate, final)
         # Before a window is over the mean is of the time since the flow began: no ramp.
         rate *= window / np.clip(at - start, step, window)
         return Drawn(at, rate / 1e6, False)
@@ -342,7 +358,7 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
         if not whole:
             _fit(axes[0])
         if below:
-            _larger(axes, segments, zoom, handles)
+            _larger(axes, segments, zoom, handles, _unrepaired(results, cell, flow, run))
         axes[-1].set_xlabel("time, s")
     if whole:
         # Slopes are rates: they are compared between cells.
@@ -352,12 +368,31 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
     for row in range(2 if below else 1):
         style.label_rows([axes[row] for axes in columns], unit)
     legends.above(figure, list(handles.values()), list(handles))
-    caption = f"Run {run}, flow {flow}. Each dot is a segment that leaves the sender."
+    caption = f"Run {run}, flow {flow}. Each dot is a segment that "
+    lanes = [c for c in cells if ways.laned(results.plan.runner, c, flow)]
+    named = ", ".join(names[c.name] for c in lanes)
+    if lanes and len(lanes) < len(cells):
+        caption += f"leaves the sender, or with lanes ({named}) enters the sender's lane."
+    else:
+        caption += "enters the sender's lane." if lanes else "leaves the sender."
+    every_node = (node for c in cells for node in splits.splitters(results.outcome(c, run)))
+    if nodes := list(dict.fromkeys(every_node)):
+        caption += f" Nodes split TCP ({', '.join(nodes)}): what is drawn is of the source's half "
+        caption += "alone."
     if below:
         nth = {1: "first", 2: "second", 3: "third"}.get(which, f"{which}th")
         caption += f" Below, the grey part: the {nth} recovery, from before the first segment that "
         caption += "went again until all that had been sent by then was there."
     return figure, "Segments over time", caption + left + rest
+
+
+def _unrepaired(results: Results, cell: Cell, flow: int, run: int) -> str:
+    """What is said where a source sent nothing again: nodes may have."""
+    if not ways.laned(results.plan.runner, cell, flow):
+        return "nothing was\nrecovered"
+    packets = results.outcome(cell, run)["flows"][flow - 1].get("packets")
+    told = "the ends\nrepaired nothing"
+    return told if packets is None else f"{told},\nnodes sent\n{packets.get('copies', 0)} copies"
 
 
 def _pairs(cells: int, below: bool) -> tuple[Figure, list[list[Axes]]]:
@@ -378,12 +413,12 @@ def _pairs(cells: int, below: bool) -> tuple[Figure, list[list[Axes]]]:
 
 def _larger(
     axes: Sequence[Axes], segments: Segments, zoom: tuple[float, float] | None,
-    handles: dict[str, Any],
+    handles: dict[str, Any], none: str,
 ) -> None:  # fmt: skip
-    """The recovery in the second panel, and where it is in the first."""
+    """The recovery in the second panel, and where it is in the first; `none` if there is none."""
     if zoom is None:
         axes[1].text(
-            0.5, 0.5, "nothing was\nrecovered", transform=axes[1].transAxes, ha="center",
+            0.5, 0.5, none, transform=axes[1].transAxes, ha="center",
             va="center", color=style.MUTED, fontsize=style.small(),
         )  # fmt: skip
         axes[1].set(xticks=[], yticks=[])

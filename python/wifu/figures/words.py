@@ -56,6 +56,10 @@ class Words:
         """A metric without its unit."""
         return str(self._given.get(name, {}).get("title", metric_of(name).label))
 
+    def alone(self, name: str, default: str) -> str:
+        """A metric of a flow alone (`goodput@1`), if the plan calls it something."""
+        return str(self._given.get(name, {}).get("title", default))
+
     def scale(self, name: str) -> str:
         """A metric with its unit: what is written along a scale."""
         return with_unit(self.metric(name), metric_of(name).unit)

@@ -1,0 +1,77 @@
+"""Nodes that split TCP connections: what is told of a flow is of its end's own half."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from wifu.cells import Cell
+from wifu.metrics import parts
+from wifu.rows import Results
+from wifu.stamps import first
+
+MOST = 10
+"""Cells that are named."""
+
+OF_HALF = ("retransmissions", "timeouts", "fast_retransmits", "loss", "srtt", "min_rtt")
+"""Metrics of what an end does or sees itself, and `rtt_p*`."""
+
+COUNTED = ("retransmissions", "timeouts")
+"""What outcomes have of the halves of splitters."""
+
+
+def splitters(outcome: Mapping[str, Any]) -> list[str]:
+    """The nodes of a run that split a connection."""
+    return [str(node["name"]) for node in _nodes(outcome)]
+
+
+def _nodes(outcome: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    nodes = outcome.get("nodes") or []
+    return [node for node in nodes if (node.get("split") or {}).get("accepted")]
+
+
+def columns(outcome: Mapping[str, Any]) -> dict[str, int]:
+    """What `runs.parquet` has of the halves of splitters, of a run in which there were some."""
+    if not (nodes := _nodes(outcome)):
+        return {}
+    halves = [node["split"].get(side) or {} for node in nodes for side in ("near", "far")]
+    return {f"splitters_{key}": sum(int(half.get(key, 0)) for half in halves) for key in COUNTED}
+
+
+def _sent(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """What halves of splitters sent again, and their timeouts, per run, by cell that has some."""
+    base, names = parts(metric)[0], [f"splitters_{key}" for key in COUNTED]
+    runs = results.runs
+    wanted = base in OF_HALF or base.startswith("rtt_p")
+    if not wanted or not all(name in runs for name in names):
+        return pd.DataFrame(columns=names)
+    own = runs[(runs["status"] == "ok") & runs["cell"].isin([c.name for c in cells])]
+    return own.groupby("cell", sort=False)[names].mean().dropna()
+
+
+def split(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether a metric of some of these cells is of the source's half alone."""
+    return bool(len(_sent(results, cells, metric)))
+
+
+def splitting(results: Results, cells: Sequence[Cell]) -> bool:
+    """Whether nodes split a connection in a run of one of these cells."""
+    return split(results, cells, OF_HALF[0])
+
+
+def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What the halves did that are not in a metric."""
+    found = _sent(results, cells, metric)
+    if found.empty:
+        return ""
+    every = zip(found.index, *(found[name] for name in found), strict=True)
+    told = first(
+        [f"{cell} {n:.3g} segments again and {late:.3g} timeouts" for cell, n, late in every], MOST
+    )
+    return (
+        "Nodes split TCP on the way: these are of the source's half, and not of the whole way. "
+        f"What the splitters' halves sent is not in it, per run: {told}. There is neither colour "
+        "nor bold."
+    )
