@@ -265,6 +265,7 @@ def test_the_form_that_a_message_shows_works() -> None:
         ("[a]\nx = 1\n[a]", 3, "[a] is there twice, first on line 1: put what is below both"),
         ("[[a]]\n[a]", 2, "a is a list of tables, first on line 1: write [[a]] here as well"),
         ("a = 1\n[[a]]", 2, "a is something else already, first on line 1: write [[a]]"),
+        ("[a]\nb = { c = 1 }\n[[a.b.d]]", 3, "a.b is in braces on line 2: write [a.b], its keys"),
         ("a = { x = 1, x = 2 }", 1, "x is set twice between these braces"),
         ("b = 1\na =\nc = 2", 2, "a has no value: write one behind the ="),
         ("b = 1\na\nc = 2", 2, "a has no value: write a = ..."),

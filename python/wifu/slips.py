@@ -51,6 +51,12 @@ def _twice(lines: list[str], line: int, what: str) -> tuple[int, str] | None:
         name = header.strip("[] ")
         before = [n for n, text in enumerate(lines[: line - 1], 1) if _named(text, name)]
         first = f", first on line {before[0]}" if before else ""
+        if braces := _in_braces(lines, line, name):
+            of, at = braces
+            return (
+                line,
+                f"{of} is in braces on line {at}: write [{of}], its keys on lines of their own",
+            )
         if header.startswith("[["):
             return line, f"{name} is something else already{first}: write [[{name}]] everywhere"
         if before and lines[before[0] - 1].strip().startswith("[["):
@@ -66,6 +72,18 @@ def _twice(lines: list[str], line: int, what: str) -> tuple[int, str] | None:
     before = [n for n, text in above if (own := _key(text)) and own[0].split(".")[0] == name]
     first = f", first on line {before[0]}" if before else " with the tables above"
     return line, f"{found[0]} is set twice{first}: leave out one"
+
+
+def _in_braces(lines: list[str], line: int, name: str) -> tuple[str, int] | None:
+    """The table above one of this name that stands between braces, which end it, and its line."""
+    parts = name.split(".")
+    above, section = {".".join(parts[:n]) for n in range(1, len(parts))}, ""
+    for n, text in enumerate(lines[: line - 1], 1):
+        if header := _header(text):
+            section = header.strip("[] ") + "."
+        elif (key := _key(text)) and key[1].startswith("{") and section + key[0] in above:
+            return section + key[0], n
+    return None
 
 
 def _named(line: str, name: str) -> bool:
