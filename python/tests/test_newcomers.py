@@ -158,8 +158,17 @@ def test_a_substrates_own_runs_are_told_beside_other_ones(folder: Path) -> None:
     (folder / "own.toml").write_text(f"{MESH}\n[emu]\nruns = 3\n")
     told = lab("run", "own.toml", "runs=2", "--on", "emu", "--dry-run", cwd=folder)
     assert "emu has 3 runs of its own here: emu.runs=N changes them" in told
+    assert "in real time, one run at a time" in told
     for words in (["runs=2", "--on", "sim"], ["--on", "emu"]):
         assert "of its own" not in lab("run", "own.toml", *words, "--dry-run", cwd=folder)
+
+
+def test_how_long_runs_in_real_time_take_is_told_beforehand() -> None:
+    plan = plans.parse(MESH.replace("2s", "60s"), overrides=["runs=4"]).variant("emu")
+    told = "in real time, one run at a time: 8 min at most, and what each takes to begin"
+    assert screen.real_time(plan) == told
+    ends = plans.parse(MESH.replace('stop.time = "2s"\n', "")).variant("emu")
+    assert "each as long as its flows take" in screen.real_time(ends)
 
 
 NAMED = (

@@ -28,6 +28,7 @@ from wifu import (
     stats,
     taken,
     undrawn,
+    values,
 )
 from wifu import claims as claiming
 from wifu import diverge as diverging
@@ -176,6 +177,22 @@ def own_runs(plan: Plan) -> str:
     )
 
 
+def real_time(plan: Plan) -> str:
+    """How long runs take that are in real time, one after the other."""
+    stops = [plan.scenario_of(c, 1).get("stop", {}).get("time") for c in plan.cells]
+    if None in stops:
+        return "in real time, one run at a time, each as long as its flows take"
+    longest = sum(values.seconds(stop) for stop in stops) * plan.max_runs
+    return (
+        f"in real time, one run at a time: {minutes(longest)} at most, and what each takes to begin"
+    )
+
+
+def minutes(seconds: float) -> str:
+    """A time for people: seconds, or minutes from two on."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
 def _warn_of_few(plan: Plan) -> None:
     """Tell of fewer runs than it takes to find a difference among so many comparisons."""
     if plan.pair is None or plan.deterministic:
@@ -312,6 +329,8 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
     )
     cells = counted(len(plan.cells), "cell")
     screen.print(f"{cells}, runs of each: {often}; {counted(most, 'run')} at most")
+    if plan.substrate != "sim":
+        screen.print(real_time(plan), highlight=False)
     warn_of_differences(plan)
     _warn_of_few(plan)
     order = ", ".join(c.name for c, _ in first[:6]) + (", ..." if len(first) > 6 else "")
