@@ -56,10 +56,7 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     # With their ends flows may be called something else in each panel.
     called = [_names(results, members, numbers, ranked) for _, members in parts]
     if not ranked:
-        called = [
-            [words.alone(f"{metric}@{n}", name) for n, name in zip(numbers, names, strict=True)]
-            for names in called
-        ]
+        called = [_labelled(words, metric, numbers, names) for names in called]
     same = all(names == called[0] for names in called)
     figure, axes = page.panels(len(parts), share_x=same)
     for axis, (title, members), names in zip(axes, parts, called, strict=True):
@@ -252,6 +249,11 @@ def _least(
     if flows is None or not whole:
         return [whole] * count
     return [*(bound(f"{metric}@{flow}") for flow in flows), whole]
+
+
+def _labelled(words: Words, metric: str, numbers: Sequence[int], names: Sequence[str]) -> list[str]:
+    """What the plan calls a metric of these flows, where it does, in place of their `names`."""
+    return [words.alone(f"{metric}@{n}", name) for n, name in zip(numbers, names, strict=True)]
 
 
 def _names(
