@@ -68,6 +68,24 @@ def test_a_hard_ratio_passes_if_its_bounds_do(tmp_path: Path) -> None:
     assert m.low < m.lower_bound < m.estimate < m.upper_bound < m.high
 
 
+def test_what_must_hold_in_each_run_is_judged_by_the_worst(tmp_path: Path) -> None:
+    of = {"stack": "ours", "hops": 1}
+    every: dict[str, Any] = {"kind": "every", "metric": "goodput", "of": of}
+    found = results(tmp_path)
+    sample = found.sample("goodput", of)
+    least, most = float(sample.min()) / 1e6, float(sample.max()) / 1e6  # claims are in Mb/s
+    limits: list[tuple[str, dict[str, Any], str]] = [
+        ("least", {"at_least": least * 0.999}, "PASS"),
+        ("least", {"at_least": least * 1.001}, "FAIL"),
+        ("most", {"at_most": most * 1.001}, "PASS"),
+        ("most", {"at_most": most * 0.999}, "FAIL"),
+    ]
+    for word, limit, verdict in limits:
+        assert judged(found, worst=word, **every, **limit).verdict == verdict, limit
+    few = results(tmp_path / "few", runs=5)
+    assert judged(few, worst="least", at_least=0, **every).verdict == "OPEN"
+
+
 def test_an_estimate_outside_fails_whatever_its_type(tmp_path: Path) -> None:
     found = results(tmp_path)
     for kind in ("HARD", "SOFT"):

@@ -37,9 +37,24 @@ from wifu.metrics import flow_goodput, metric_of
 from wifu.overtime import OVER_TIME
 from wifu.published import how_to_measure
 
+LEAST_EVERY = 6
+"""Runs in each of which something must have held before a claim that it always does is judged."""
+
 
 def _value(results: Results, given: Mapping[str, Any]) -> Measured:
     return of_one(*samples(results, given), statistic_of(given))
+
+
+def _every(results: Results, given: Mapping[str, Any]) -> Measured:
+    """What must hold in each run (`worst`: "most" or "least"): of that there is no interval, and no
+    run is one of a sample.
+    """
+    x, exact = samples(results, given)
+    worst = float(np.max(x) if given["worst"] == "most" else np.min(x))
+    n = 1 if exact else int(x.size)
+    return Measured(
+        worst, n=n, exact=n >= LEAST_EVERY or exact, note=f"the {given['worst']} of {n}"
+    )
 
 
 def _ratio(results: Results, given: Mapping[str, Any]) -> Measured:
@@ -374,6 +389,7 @@ OF_TWO_PLANS: dict[str, Callable[[Mapping[str, Results | None], Mapping[str, Any
 
 MEASURES: dict[str, Callable[[Results, Mapping[str, Any]], Measured]] = {
     "value": _value,
+    "every": _every,
     "ratio": _ratio,
     "difference": _difference,
     "trace": _trace,

@@ -18,8 +18,8 @@ from typing import Any
 from wifu.errors import LabError, nearest
 
 KINDS = (
-    "value", "ratio", "difference", "trace", "correlation", "share", "pooled", "along", "among",
-    "windows", "steps", "clusters", "series", "apart", "gains", "shapes", "resumed",
+    "value", "every", "ratio", "difference", "trace", "correlation", "share", "pooled", "along",
+    "among", "windows", "steps", "clusters", "series", "apart", "gains", "shapes", "resumed",
     "hops", "trips", "rates", "beyond", "ratios",
 )  # fmt: skip
 """What a check can measure; `wifu.measures.MEASURES` says how."""
