@@ -32,8 +32,8 @@ pub fn list_missing(head: &mut Head, first: Seq, end: Seq, missing: impl Fn(Seq)
     }
 }
 
-/// One past the last number of a block up to `end` of which the list of `head` tells: a full one may
-/// have been cut.
+/// One past the last number of a block up to `end` of which the list of `head` tells: a full one
+/// may have been cut.
 pub fn told_upto(head: &Head, end: Seq) -> Seq {
     let runs = head.ranges();
     let last = runs.last().filter(|_| runs.len() >= RANGES);

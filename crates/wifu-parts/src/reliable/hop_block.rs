@@ -7,9 +7,9 @@
 //! no BSYN of a further one until one is gone ("Backpressure"). What went on is kept until the
 //! destination has it: a BSYN with VTX for it, which the source sends when nothing is heard of a
 //! block, is answered, and the next node is asked in turn ("Virtual Retransmission"). Such a block
-//! takes no place on any node, or those behind it that wait for it could not let it pass. Of one that
-//! is acknowledged already the next node is asked, too: only the destination can tell the source
-//! again.
+//! takes no place on any node, or those behind it that wait for it could not let it pass. Of one
+//! that is acknowledged already the next node is asked, too: only the destination can tell the
+//! source again.
 
 mod asked;
 mod own;

@@ -389,7 +389,8 @@ fn a_host_that_serves_speaks_to_itself() {
     assert_eq!(number(&packets, "forwarded"), 0, "{packets}");
 }
 
-/// Over wires nobody overhears the next host: a lane that asks it for credits has them all the same.
+/// Over wires nobody overhears the next host: a lane that asks it for credits has them all the
+/// same.
 #[test]
 fn where_nothing_is_overheard_hosts_ask_each_other_for_credits() {
     if !privileged() {

@@ -7,8 +7,8 @@ use wifu_engine::component::Cx;
 use wifu_engine::{Out, Segment};
 use wifu_wire::{Neighbour, Seq, Time, hop};
 
-/// Questions that are owed an answer, or held back, at most: the node before asks for one block at a
-/// time, the source for another.
+/// Questions that are owed an answer, or held back, at most: the node before asks for one block at
+/// a time, the source for another.
 const OPEN: usize = 4;
 /// Questions for a block that the destination has, after one of the source's, at most.
 const BEGS: u32 = 4;

@@ -58,8 +58,8 @@ impl HopBlock {
         Admit::Pass
     }
 
-    /// The own end asks for a block, and may have to send it again: what waits for a place is not to
-    /// keep that out.
+    /// The own end asks for a block, and may have to send it again: what waits for a place is not
+    /// to keep that out.
     pub(super) fn make_room(&mut self, first: Seq, cx: &mut Cx<'_>) {
         self.admit(cx);
         // One that went on is the next node's, which is asked itself.
