@@ -385,7 +385,7 @@ pub trait Wire: Send + Sync + core::fmt::Debug {
     fn class(&self, bytes: &[u8]) -> Class;
 
     /// Whether it opens the lane of its flow at a node that it comes to: data do, and what else the
-    /// format says ([`crate::PacketType::opens`]).
+    /// format says ([`crate::format::PacketType::opens`]).
     fn opens(&self, bytes: &[u8]) -> bool {
         self.class(bytes) == Class::Data
     }
