@@ -34,6 +34,7 @@ from wifu.plan import Plan
 from wifu.plan import load as load_plan
 from wifu.ran import Run as Run
 from wifu.ran import why_of
+from wifu.rows import labelled
 from wifu.runner import Runner, mesh
 from wifu.store import Store, measured, read_parquet
 
@@ -146,16 +147,17 @@ class Results:
 
     def hops(self, where: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Every hop of every run that counts, of the cells `where`: labels, run, and the columns of
-        `Run.hops`. Reads the outcomes, so it takes a while for many runs.
+        `Run.hops`. An axis that is called like one of these is called `NAME_asked`. Reads the
+        outcomes, so it takes a while for many runs.
         """
         runs = self.ok[["cell", "run"]]
         rows = [
-            {**cell.labels, "cell": cell.name, "run": int(run), **hop}
+            (cell, {"cell": cell.name, "run": int(run), **hop})
             for cell in self.cells(where)
             for run in runs[runs["cell"] == cell.name]["run"]
             for hop in metrics.hop_rows(self.outcome(cell, int(run)))
         ]
-        return pd.DataFrame(rows)
+        return labelled(rows)
 
     def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
         """A metric of all runs of the cells `where`, in base units; index cell and run. Times are
@@ -460,7 +462,8 @@ class Results:
     def why(self, where: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Why attempts failed (scenario key `record.frames`), a row for each run that counts of the
         cells `where`: labels, run, `attempts`, `failed`, how many by each cause, and the sentence
-        as `words`. Reads the outcomes, so it takes a while for many runs.
+        as `words`. An axis that is called like one of these is called `NAME_asked`. Reads the
+        outcomes, so it takes a while for many runs.
         """
         runs = self.ok[["cell", "run"]]
         rows = []
@@ -469,8 +472,8 @@ class Results:
                 why = why_of(self.outcome(cell, int(run)))
                 counts = {"attempts": why["attempts"], "failed": why["failed"], **why["causes"]}
                 counts.setdefault("cut", 0)  # told where an event cut a link
-                rows.append({**cell.labels, "run": int(run), **counts, "words": why["words"]})
-        return pd.DataFrame(rows)
+                rows.append((cell, {"run": int(run), **counts, "words": why["words"]}))
+        return labelled(rows)
 
     def series(self, cell: Cell | str, run: int = 1) -> dict[str, pd.Series[float]]:
         """The recorded series of a run: by name, values over seconds."""

@@ -42,6 +42,23 @@ class Results(Protocol):
         """The whole outcome of a run."""
 
 
+def labelled(rows: Sequence[tuple[Cell, Mapping[str, Any]]]) -> pd.DataFrame:
+    """A table of what was found in cells, behind their labels; an axis that is called like
+    something that was found is called `NAME_asked` there.
+    """
+    taken = {name for _, row in rows for name in row}
+    found = []
+    for cell, row in rows:
+        labels = {}
+        for axis, label in cell.labels.items():
+            name = axis
+            while name in taken or (name != axis and name in cell.labels):
+                name += "_asked"
+            labels[name] = label
+        found.append({**labels, **row})
+    return pd.DataFrame(found)
+
+
 def rows_of(results: Results, cells: Sequence[Cell]) -> pd.DataFrame:
     """The flows of the runs that count, each with how long its run took."""
     rows = results.flows

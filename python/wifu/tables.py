@@ -28,6 +28,10 @@ COLUMNS = frozenset({
     "wall_s", "repeated", "sim_seconds", "trace_hash", "stamp",
     "delay_finished_s", "delay_median_finished_s", "known_finished_s", "delay_cut_off",
     "splitters_retransmissions", "splitters_timeouts",
+    # Of `divergence.parquet`.
+    "substrate", "paired", "ks", "verdict",
+    *(f"{value}_{what}" for value in ("reference", "other", "difference", "relative")
+      for what in ("estimate", "low", "high", "n", "at_least", "missing")),
 })  # fmt: skip
 """Names of columns of flows and runs, which an axis may not have either: one of the two would stand
 in the other's place.
