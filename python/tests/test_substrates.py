@@ -617,22 +617,39 @@ def test_report_renews_all_substrates_and_tells_their_stamps(tmp_path: Path, loc
 
 
 @pytest.mark.parametrize("table", ["emu", "sim"])
-def test_a_cell_that_a_substrate_skips_is_absent(tmp_path: Path, lock: Path, table: str) -> None:
+def test_a_cell_that_a_substrate_skips_is_told_with_the_rule(
+    tmp_path: Path, lock: Path, table: str
+) -> None:
     text = TEXT.replace("[emu]\n", "[emu]\nskip = [{ hops = 2 }]\n")
     if table == "sim":
         text = TEXT + "[sim]\nskip = [{ hops = 2 }]\n"
     both(tmp_path, slower(1.0), plan(text))
     found = diverge.of_folder(tmp_path)
     assert found is not None
-    absent = [r.labels["hops"] for r in _goodput(found) if r.verdict == diverge.ABSENT]
-    assert absent == [2, 2]
+    cells = [r.labels["hops"] for r in _goodput(found) if r.verdict == diverge.SKIPPED]
+    assert cells == [2, 2]
+    assert {r.labels["hops"] for r in found.rows if r.verdict == diverge.ABSENT} == {1}
+    (said,) = [note for note in found.notes() if note.startswith("skipped: ")]
+    assert said.startswith(f"skipped: {table} leaves out hops = 2 ({table}.skip), and was not run")
+    assert {r["why"] for r in found.to_json()["rows"]} == {
+        "",
+        f"{table} leaves out hops = 2 ({table}.skip)",
+    }
     skipped = [r for r in _goodput(found) if r.labels["hops"] == 2]
     assert len(skipped) == 2
     assert {(r.reference.n, r.other.n) for r in skipped} == {(8, 0) if table == "emu" else (0, 5)}
     for command in ("diverge", "report"):
         done = CliRunner().invoke(cli.app, [command, str(tmp_path)])
         assert done.exit_code == 0, done.output
-    assert "<span class='verdict none'>absent</span>" in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "<span class='verdict none'>skipped</span>" in page
+    assert "<span class='verdict none'>absent</span>" not in page
+    drawn = [part for part in page.split("<figcaption>") if "on sim, emu" in part]
+    assert page.count(f"Skipped: {table} leaves out hops = 2") >= 1 and drawn
+    # So does the report of the substrate itself, and each of its figures.
+    own = tmp_path / "emu" / "report.html" if table == "emu" else tmp_path / "report.html"
+    told = f"Skipped, as the plan leaves them out: hops = 2 ({table}.skip)."
+    assert own.read_text().count(told) >= 2
 
 
 def test_divergence_needs_two_substrates(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def all_cells(
         chosen = {axis.name: level for part in point for axis, level in part}
         chosen = {a.name: chosen[a.name] for a in axes}
         labels = {name: level.label for name, level in chosen.items()}
-        if any(_skipped(rule, labels) for rule in skip):
+        if any(skips(rule, labels) for rule in skip):
             continue
         made, entries = _scenario(scenario, chosen)
         if compositions:
@@ -250,7 +250,9 @@ def _grouped(
     return groups
 
 
-def _skipped(rule: Mapping[str, Value], labels: Mapping[str, Label]) -> bool:
+def skips(rule: Mapping[str, Value], labels: Mapping[str, Label]) -> bool:
+    """Whether a rule of `skip` leaves out a cell with these labels."""
+
     def fits(name: str, wanted: Value) -> bool:
         options = values.sequence(wanted) if isinstance(wanted, str) else wanted
         options = options if isinstance(options, list) else [options]

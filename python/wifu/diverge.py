@@ -19,19 +19,22 @@ from typing import Any
 
 import pandas as pd
 
-from wifu import alike, cautions, cutoff, stats, unlike
+from wifu import alike, cautions, cutoff, skipped, stats, unlike
 from wifu.api import HOLM, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number
 from wifu.errors import LabError
 from wifu.metrics import metric_of, parts
 from wifu.plan import Plan
+from wifu.stamps import first as first_of
 from wifu.stamps import warned
 from wifu.store import Store, finite, write_parquet, write_whole
 from wifu.variants import SUBSTRATES
 
 AGREE, DIFFER, OPEN = "agree", "differ", "open"
 FEW, ABSENT = "too few runs", "absent"
+SKIPPED = "skipped"
+"""The plan leaves a cell out on one of the two."""
 APART = "not alike"
 """What is counted is of other loads."""
 LEAST = 3
@@ -66,6 +69,8 @@ class Row:
     """Whether the mean is but the least that it can be, on each."""
     missing: tuple[int, int] = (0, 0)
     """How many runs of each are missing to say that they differ."""
+    why: str = ""
+    """Of what was skipped where, and by which rule."""
 
     def words(self) -> list[str]:
         """Cell, both values, difference, relative difference, distance, p, runs."""
@@ -120,6 +125,7 @@ class Row:
             "unfinished": list(self.unfinished),
             "at_least": list(self.least),
             "missing": list(self.missing),
+            "why": self.why,
         }
 
     def flat(self) -> dict[str, Any]:
@@ -162,7 +168,18 @@ class Divergence:
                 f"{APART}: counts of runs that had other flows, another radio or another topology, "
                 "or delivered more than 10 % apart. Who delivers less has less to repeat."
             )
-        return [*told, *self._open(), *self.cautions]
+        return [*told, *self.skipped(), *self._open(), *self.cautions]
+
+    def skipped(self, metric: str | None = None) -> list[str]:
+        """Which cells were left out where, by which rule of the plan; of a `metric` alone."""
+        by: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            if row.verdict == SKIPPED and metric in (None, row.metric):
+                by.setdefault(row.why, {})[row.cell] = None
+        return [
+            f"{SKIPPED}: {why}, and was not run there: {first_of(list(cells))}."
+            for why, cells in by.items()
+        ]
 
     def _open(self) -> Iterator[str]:
         """What lies outside the tolerance by too few runs to say that it differs, and counts of
@@ -206,7 +223,9 @@ class Divergence:
         """How many rows have which verdict."""
         verdicts = [r.verdict for r in self.rows]
         return {
-            v: verdicts.count(v) for v in (AGREE, DIFFER, OPEN, FEW, APART, ABSENT) if v in verdicts
+            v: verdicts.count(v)
+            for v in (AGREE, DIFFER, OPEN, FEW, APART, ABSENT, SKIPPED)
+            if v in verdicts
         }
 
     def sentence(self) -> str:
@@ -364,12 +383,18 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
 
 def _skipped(metric: str, cell: Cell, first: Results, other: Results) -> Row:
     """A cell that one of the two skips: what the other has, and nothing to compare it with."""
+    plan = next(
+        p for p in (other.plan, first.plan) if all(c.labels != cell.labels for c in p.cells)
+    )
+    rule = skipped.reason(plan, cell.labels)
+    # What an override left out on one substrate is in no rule.
+    why = f"{plan.substrate} leaves out {rule}" if rule else f"{plan.substrate} has no such level"
     scale = metric_of(metric).scale
     one, two = (stats.mean_interval(_sample(r, metric, cell) / scale) for r in (first, other))
     none = stats.mean_interval(())
     return Row(
         metric, cell.name, dict(cell.labels), other.plan.substrate, one, two, none, none,
-        False, math.nan, math.nan, ABSENT,
+        False, math.nan, math.nan, SKIPPED, why=why,
     )  # fmt: skip
 
 

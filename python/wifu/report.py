@@ -22,6 +22,7 @@ from wifu import (
     published,
     repeats,
     rings,
+    skipped,
     stats,
     taken,
     toml,
@@ -210,6 +211,7 @@ def _results(results: Results) -> str:
         head = Words(results, {}, plain=True).scale(name)
         head = head[0].upper() + head[1:]
         said = [metric_of(name).about, cutoff.sentence(results, plan.cells, name)]
+        said += [skipped.sentence(plan)] if n == 0 else []
         for told in filter(None, said + cautions.notes(results, plan.cells, name)):
             table += f"<p class='note'>{E(told)}</p>"
         if n == 0:
@@ -284,9 +286,24 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
     least = {c.name for c in plan.cells if cutoff.least(results, c, name)}
     cut = {c.name: cutoff.beside(results, c, name) for c in plan.cells}
     body = []
+
+    def gone(key: str, column: Label) -> str:
+        own = dict(zip(others, labels[key], strict=True)) | ({pair: column} if pair else {})
+        return "skipped" if skipped.reason(plan, own) else "not run"
+
     for key, cells in rows.items():
         cellular = "".join(
-            _cell(cells.get(str(c)), estimates, metric.scale, most, best, common, least, cut)
+            _cell(
+                cells.get(str(c)),
+                estimates,
+                metric.scale,
+                most,
+                best,
+                common,
+                least,
+                cut,
+                gone(key, c),
+            )
             for c in columns
         )
         body.append(
@@ -306,10 +323,10 @@ def _pivot(results: Results, name: str, marked: bool = True) -> str:
 
 def _cell(
     cell: Cell | None, estimates: dict[str, Any], scale: float, most: float, best: set[str],
-    common: bool, least: set[str], cut: Mapping[str, str],
+    common: bool, least: set[str], cut: Mapping[str, str], missing: str,
 ) -> str:  # fmt: skip
     if cell is None:
-        return "<td class='value same'>not run</td>"
+        return f"<td class='value same'>{missing}</td>"
     found = estimates[cell.name]
     late = f" <span class='pm'>{E(cut[cell.name])}</span>" if cut[cell.name] else ""
     if not math.isfinite(found.estimate):
@@ -391,7 +408,8 @@ def _divergence(results: Results, columns: int | None) -> str:
         metric = metric_of(name).axis()
         head = f"{metric[:1].upper()}{metric[1:]}: {other} against {found.reference}"
         body = _rows(found.reference, other, rows)
-        if all(r.verdict == diverging.ABSENT for r in rows):
+        verdicts = {r.verdict for r in rows}
+        if diverging.ABSENT in verdicts <= {diverging.ABSENT, diverging.SKIPPED}:
             body = f"<p class='note'>{E(other)} does not know it.</p>"
         if n == 0:
             out.append(f"<h3>{E(head)}</h3>{body}")

@@ -25,6 +25,7 @@ from wifu import (
     misnamed,
     repeats,
     rings,
+    skipped,
     stats,
     taken,
     undrawn,
@@ -136,6 +137,8 @@ def tell(folder: Path, summary: Summary, several: bool = False) -> None:
     said = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
     for told in filter(None, said):
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
+    if left_out := skipped.sentence(results.plan):
+        screen.print(escape(left_out), highlight=False)
     if more := results.plan.metrics[1:]:
         count = f"{len(more)} more metric{'s' if len(more) > 1 else ''}"
         screen.print(f"{count}, in report.html: {escape(', '.join(more))}", highlight=False)

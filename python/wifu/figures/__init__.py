@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from wifu import values
+from wifu import skipped, values
 from wifu.api import Results
 from wifu.diverge import Divergence
 from wifu.errors import LabError, PlanError, nearest
@@ -48,6 +48,8 @@ def made(results: Results, spec: Mapping[str, Any]) -> tuple[Any, str, str]:
     module = import_module(f"wifu.figures.{KINDS[kind].module}")
     figure, title, caption = getattr(module, kind)(results, dict(spec))
     caption += _filter(results, spec) + _apart(results, spec)
+    if words := skipped.sentence(results.plan, spec.get("where")):
+        caption += f" {words}"
     return figure, spec.get("title", title), caption
 
 

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 
 from wifu import cutoff, stats
 from wifu.api import Results
-from wifu.diverge import ABSENT, Divergence
+from wifu.diverge import ABSENT, SKIPPED, Divergence
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
-from wifu.figures.compare import bar, on_bar
+from wifu.figures.compare import bar, capital, on_bar
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
 from wifu.variants import SUBSTRATES
@@ -30,7 +30,7 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     """A metric in each cell: a bar for each substrate, with its interval. In the width of a paper
     cells that have no room beside the others stand below them.
     """
-    rows = [r for r in found.rows if r.metric == metric and r.verdict != ABSENT]
+    rows = [r for r in found.rows if r.metric == metric and r.verdict not in (ABSENT, SKIPPED)]
     if not rows:
         raise LabError("no two substrates know it")
     cells = list(dict.fromkeys(r.cell for r in rows))
@@ -65,7 +65,8 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     style.label_rows(axes, label)
     legends.above(figure, [style.patch(_look(name)) for name in names], names)
     title = f"{label[:1].upper()}{label[1:]} on {', '.join(names)}"
-    return figure, title, f"{label[:1].upper()}{label[1:]}; whiskers: 95 % interval (Student t)."
+    caption = f"{label[:1].upper()}{label[1:]}; whiskers: 95 % interval (Student t)."
+    return figure, title, " ".join([caption, *(capital(s) for s in found.skipped(metric))])
 
 
 def _look(substrate: str) -> int:
