@@ -14,9 +14,10 @@ from test_figures import drawn
 import wifu
 from wifu import asked, cutoff, metrics, report
 from wifu import plan as plans
-from wifu.campaign import Summary
+from wifu.campaign import Campaign, Summary
 from wifu.metrics import Measure
 from wifu.screen import screen, tell
+from wifu.store import Store
 
 BATCHES = {"batches": [500_000, 250_000, 250_000], "finished": False, "last_byte_s": 3.5}
 ENDS = [1.0, 2.0, 3.0]
@@ -222,3 +223,26 @@ def test_flows_that_never_connected_are_told_wherever_numbers_are(tmp_path: Path
     dark["start_s"] = 70.0
     late = wifu.campaign(plans.parse(text), tmp_path / "late", runner=runner)
     assert "never connected" not in said(late, "goodput")
+
+
+@pytest.mark.parametrize("start", [0.0, None])
+def test_a_kernels_flow_that_never_connected_is_told(tmp_path: Path, start: float | None) -> None:
+    """Its client was cut while it tried, which is no fault of a connection."""
+    text = PLAN.replace('"aggregate", "jain", "sum_rates"', '"goodput"') + "[series]\nruns = [1]\n"
+    plan = plans.parse(text).variant("emu")
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        own = {"protocol": "kernel:cubic", "app": "file", "fault": None}
+        there = {**own, "id": 1, "start_s": 0.0, "connected_s": 0.1, "first_byte_s": 0.2,
+                 "last_byte_s": 8.0, "finished": True, "bytes": 10**6 + scenario["run"]}  # fmt: skip
+        # What `wifu perf` does not tell is not there.
+        dark = {**own, "id": 2, "start_s": start, "bytes": 0, "finished": False}
+        series = {"flow.1.delivered": pairs([0.2, 8.0], [1.0, 1e6])}
+        return FakeResult({"sim_seconds": 60.0, "flows": [there, dark]}, series)
+
+    Campaign(plan, Store(tmp_path).on("emu"), runner).start()
+    found = wifu.load(tmp_path, on="emu")
+    words = "16 of 32 flows never connected (by cell: tcp-reno 8, tcp-newreno 8)"
+    assert (words in said(found, "goodput")) is (start is not None)
+    caption = drawn(found, kind="timeseries", show=["goodput"])[1]
+    assert ("Flow 2 never connected, in any panel." in caption) is (start is not None)

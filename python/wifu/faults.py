@@ -54,14 +54,16 @@ def early(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataF
 
 def unconnected(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataFrame:
     """Flows over connections, to start before the end, that never connected as far as is known:
-    the simulator always tells it, other substrates do where a connection failed.
+    the simulator always tells it, and clients in real time have no time of it, and a start.
     """
     rows = carriers(rows_of(results, cells), metric)
     if results.plan.runner != "mesh" or "connected_s" not in rows:
         return rows[:0]
     rows = rows[rows["flow_protocol"].ne("udp") & rows["connected_s"].isna()]
     rows = rows[rows["bytes"].eq(0) & ~unstarted(rows["start_s"].fillna(0.0), rows["sim_seconds"])]
-    return rows if results.plan.substrate == "sim" else rows[rows["fault"].notna()]
+    if results.plan.substrate == "sim":
+        return rows
+    return rows[rows["fault"].notna() | rows["start_s"].notna()]
 
 
 def spread(times: Sequence[float] | pd.Series[float]) -> str:

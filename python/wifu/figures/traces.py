@@ -139,8 +139,14 @@ def _there(results: Results, cell: Cell, run: int) -> There:
     whole, flows = float(outcome["sim_seconds"]), {int(f["id"]): f for f in outcome["flows"]}
     begin = {n: float(f.get("start_s") or 0.0) for n, f in flows.items()}
     nothing = [n for n, f in flows.items() if f.get("bytes") == 0 and begin[n] < whole]
-    # Datagrams need no connection, and not everybody tells when there was one.
-    calls = [n for n in nothing if "connected_s" in flows[n] and flows[n].get("protocol") != "udp"]
+    # Datagrams need no connection; in real time whoever had none, and began, has no time of it.
+    real = results.plan.substrate != "sim"
+    calls = [
+        n
+        for n in nothing
+        if flows[n].get("protocol") != "udp"
+        if "connected_s" in flows[n] or (real and flows[n].get("start_s") is not None)
+    ]
     return There(
         begin,
         {n: whole for n, f in flows.items() if not f.get("finished")},
@@ -150,7 +156,7 @@ def _there(results: Results, cell: Cell, run: int) -> There:
             if f.get("finished") and f.get("last_byte_s") is not None and f.get("bytes")
         },
         frozenset(nothing),
-        frozenset(n for n in calls if flows[n]["connected_s"] is None),
+        frozenset(n for n in calls if flows[n].get("connected_s") is None),
     )
 
 
