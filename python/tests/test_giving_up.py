@@ -234,7 +234,8 @@ def test_a_kernels_flow_that_never_connected_is_told(tmp_path: Path, start: floa
     def runner(scenario: dict[str, Any]) -> FakeResult:
         own = {"protocol": "kernel:cubic", "app": "file", "fault": None}
         there = {**own, "id": 1, "start_s": 0.0, "connected_s": 0.1, "first_byte_s": 0.2,
-                 "last_byte_s": 8.0, "finished": True, "bytes": 10**6 + scenario["run"]}  # fmt: skip
+                 "last_byte_s": 8.0, "finished": True, "bytes": 10**6 + scenario["run"],
+                 }  # fmt: skip
         # What `wifu perf` does not tell is not there.
         dark = {**own, "id": 2, "start_s": start, "bytes": 0, "finished": False}
         series = {"flow.1.delivered": pairs([0.2, 8.0], [1.0, 1e6])}

@@ -469,7 +469,7 @@ class Results:
         rows = []
         for cell in self.cells(where):
             for run in runs[runs["cell"] == cell.name]["run"]:
-                why = why_of(self.outcome(cell, int(run)))
+                why = why_of(self.outcome(cell, int(run)), cell.scenario)
                 counts = {"attempts": why["attempts"], "failed": why["failed"], **why["causes"]}
                 counts.setdefault("cut", 0)  # told where an event cut a link
                 rows.append((cell, {"run": int(run), **counts, "words": why["words"]}))

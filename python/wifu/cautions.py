@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, ramp, segments, splits, starving, stats, ways, wholerun
+from wifu import faults, flooding, misread, ramp, segments, splits, starving, stats, ways, wholerun
 from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
@@ -256,7 +256,7 @@ def _unconnected(results: Results, cells: Sequence[Cell], metric: str) -> str:
     why = ": their goodput is 0, and part of means and shares" if base in RATES else ""
     return (
         f"{len(missing)} of {len(carriers(every, metric))} flows never connected (by cell: "
-        f"{by_cell(missing, cells)}){why}."
+        f"{by_cell(missing, cells)}){why}.{flooding.kept_out(cells, missing)}"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import frames, lastsent, metrics
+from wifu import flooding, frames, lastsent, metrics
 from wifu.errors import LabError, nearest
 from wifu.metrics import Measure
 from wifu.runner import RunResult
@@ -70,7 +70,7 @@ class Run:
         sentence, `causes` how many by which cause, `lost_to` what `rts`, `cts` and `ack` were lost
         to, `hidden` who was hidden from whom, `links` the same of each link.
         """
-        return why_of(self.outcome)
+        return why_of(self.outcome, self.scenario)
 
     def jain(self) -> float:
         """Jain's index over the flows."""
@@ -101,8 +101,11 @@ class Run:
         return told + str(pd.DataFrame(columns).to_html(index=False, border=0))
 
 
-def why_of(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """Why attempts failed, as an outcome says it."""
+def why_of(outcome: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Why attempts failed, as the outcome of a scenario says it, and why flows may never have made
+    one.
+    """
     if "why" not in outcome:
         raise LabError("nobody looked at frames: record.frames = true in the scenario")
-    return dict(outcome["why"])
+    why = dict(outcome["why"])
+    return {**why, "words": why["words"] + flooding.words(outcome, scenario)}

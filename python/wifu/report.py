@@ -16,6 +16,7 @@ from wifu import (
     compared,
     comparisons,
     cutoff,
+    flooding,
     hostcost,
     misnamed,
     paired,
@@ -160,7 +161,8 @@ def _alerts(results: Results) -> str:
             f"{E(', '.join(m['code']))}.</div>"
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
-    soft = [*rings.warnings(results.plan), *misnamed.warnings(results.plan)]
+    soft = [*rings.warnings(results.plan), *flooding.warnings(results.plan)]
+    soft += misnamed.warnings(results.plan)
     if not comparisons.compares(results.plan):  # else they stand above what is compared
         soft += comparisons.unsaid(results.plan)
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in soft]

@@ -21,6 +21,7 @@ from wifu import (
     cautions,
     compared,
     cutoff,
+    flooding,
     hostcost,
     misnamed,
     repeats,
@@ -152,6 +153,7 @@ def warn_of_differences(plan: Plan) -> None:
         *(d.sentence() for d in alike.differences(plan)),
         *taken.halves(plan),
         *rings.warnings(plan),
+        *flooding.warnings(plan),
         *misnamed.warnings(plan),
     ]:
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
@@ -312,6 +314,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "differences": [d.to_json() for d in alike.differences(plan)],
             "profiles": [*taken.halves(plan), *taken.notes(plan)],
             "queues": rings.warnings(plan),
+            "floods": list(flooding.warnings(plan)),
             "names": misnamed.warnings(plan),
             "not_drawn": undrawn.warnings(plan),
             "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
