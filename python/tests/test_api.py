@@ -218,6 +218,8 @@ def test_columns_of_tables_tell_their_unit(tmp_path: Path) -> None:
     units = {"goodput_bps", "aggregate_bps", "delay_s", "srtt_s", "loss_share", "finished_share"}
     assert units <= set(runs) and "goodput" not in runs and "srtt" not in runs
     assert "cwnd_bytes" in flows and "cwnd" not in flows
+    # Of a flow it is of what it finished, as that column of runs is; theirs counts others, too.
+    assert "delay_finished_s" in flows and "delay_s" not in flows
     # What a flow's column is called is not a metric's name of before.
     assert list(found.flows) == list(flows) and found.flows["finished"].all()
     assert list(found.runs) == list(runs)

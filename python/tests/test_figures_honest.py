@@ -56,10 +56,25 @@ def test_a_map_of_nodes_that_move_says_when_they_are_there(
     # From where the scenario has them a line goes to where they are now.
     (way,) = [v for v in figure.axes[0].get_lines() if v.get_linestyle() == ":"]
     assert way.get_xydata().tolist() == [[-40.0, 10.0], [21.0, 3.0]]  # type: ignore[union-attr]
-    assert "dotted: from where they began" in caption
+    assert (
+        "(dotted: straight from where they began, which is not the way that they walked" in caption
+    )
+    assert "where those that walk at random began, and their ways, are not recorded" in caption
     still, caption = drawn(results, kind="map", where=where)
     assert panel_titles(still) == [] and "move" not in caption
     assert not [v for v in still.axes[0].get_lines() if v.get_linestyle() == ":"]
+
+
+def test_a_map_has_the_way_of_a_trace(tmp_path: Path) -> None:
+    rows = '[[0.0, "n2", 5.0, 5.0], [0.1, "n2", 15.0, 25.0], [900.0, "n2", 9999.0, 0.0]]'
+    text = MOVING.replace('kind = "waypoint"', f'kind = "trace"\nrows = {rows}')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    figure, caption = drawn(found, kind="map", where={"hops": 3, "protocol": "tcp-reno"})
+    (way,) = [v for v in figure.axes[0].get_lines() if v.get_linestyle() == ":"]
+    points = way.get_xydata().tolist()  # type: ignore[union-attr]
+    # Until the run ended, and from the first row, where it is from the beginning.
+    assert points[:2] == [[5.0, 5.0], [15.0, 25.0]] and len(points) == 3 and points[2][0] < 100.0
+    assert "(dotted: as their trace has them); links" in caption and "random" not in caption
 
 
 def test_only_panels_of_nodes_that_move_say_so(tmp_path: Path) -> None:

@@ -503,10 +503,12 @@ def column(name: str) -> str:
 
 OLD_COLUMNS = {
     "runs": {name: column(name) for name in RUN_METRICS},
-    "results": {"cwnd": "cwnd_bytes"},
+    "results": {"cwnd": "cwnd_bytes", "delay_s": "delay_finished_s"},
     "series": {"t": "time_s", "v": "value"},
 }
-"""Columns of tables that were written when not all names told the unit, and what they are now."""
+"""Columns of tables that were written when not all names told the unit, or what they are of, and
+what they are now.
+"""
 
 
 def flow_row(
@@ -525,7 +527,7 @@ def flow_row(
         "goodput_bps": rate,
         "bytes": flow.get("bytes"),
         "starved": None if rate != rate else bool(rate < STARVED_BPS),
-        "delay_s": float(np.mean(delays)) if delays else None,
+        "delay_finished_s": float(np.mean(delays)) if delays else None,
         "requests": len(flow.get("requests") or []),
         "requests_cut": under_way,
         "requests_failed": asked.failed(flow),

@@ -15,7 +15,7 @@ from wifu import splits
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
-from wifu.figures import legends, page, style
+from wifu.figures import legends, page, paths, style
 from wifu.figures.compare import MOST, Made, chosen, counting, first
 from wifu.figures.words import Words
 from wifu.unlike import EVEN
@@ -50,11 +50,13 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     figure, axes = page.panels(len(cells), height=height, columns=most, share=False)
     size = _size(across)
     norm, colours = Normalize(0.0, 1.0), _quality_map()
-    names, ways = Words(results, spec).titles(every), False
+    names, moved = Words(results, spec).titles(every), []
     for axis, cell, outcome in zip(axes, cells, outcomes, strict=True):
         places, real = _places(outcome["nodes"])
         _links(axis, outcome, places, (colours, norm), size)
-        ways = _ways(axis, cell, places) or ways
+        ways = paths.ways(cell.scenario, places, float(outcome["sim_seconds"])) if real else {}
+        _ways(axis, ways)
+        moved.append((cell.scenario, places, ways))
         _nodes(axis, outcome, places, size)
         when = "at the end of the run" if cell.scenario.get("mobility") else ""
         style.entitle(axis, ", ".join(filter(None, (names[cell.name], when))))
@@ -80,26 +82,16 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     )
     if any(cell.scenario.get("mobility") for cell in cells):
         caption += " Nodes that move are where they were when the run ended"
-        caption += " (dotted: from where they began)" if ways else ""
-        caption += "; links are of the whole run."
+        caption += f"{paths.words(moved)}; links are of the whole run."
     if not real:
         caption += " The set has no positions: nodes are drawn in order."
     return figure, "The mesh and its links", caption + left + rest
 
 
-def _ways(axis: Axes, cell: Cell, places: Mapping[str, tuple[float, float]]) -> bool:
-    """Lines from where nodes that move began, if the scenario says where; whether there is one."""
-    topology = cell.scenario.get("topology")
-    named = topology.get("node") if isinstance(topology, Mapping) else None
-    drawn = False
-    for node in named or [] if cell.scenario.get("mobility") else []:
-        if not node.get("position") or node.get("name") not in places:
-            continue
-        start, end = tuple(node["position"][:2]), places[node["name"]]
-        if start != end:
-            axis.plot(*zip(start, end, strict=True), ":", color=style.MUTED, lw=1.1, zorder=1.5)
-            drawn = True
-    return drawn
+def _ways(axis: Axes, ways: Mapping[str, Sequence[paths.Point]]) -> None:
+    """Dotted lines of how nodes went to where they are."""
+    for way in ways.values():
+        axis.plot(*zip(*way, strict=True), ":", color=style.MUTED, lw=1.1, zorder=1.5)
 
 
 def _height(outcomes: Sequence[Mapping[str, Any]], across: int) -> float:
