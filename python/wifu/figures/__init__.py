@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from wifu import skipped, values
+from wifu import across, skipped, values
 from wifu.api import Results
 from wifu.diverge import Divergence
 from wifu.errors import LabError, PlanError, nearest
@@ -48,8 +48,10 @@ def made(results: Results, spec: Mapping[str, Any]) -> tuple[Any, str, str]:
     module = import_module(f"wifu.figures.{KINDS[kind].module}")
     figure, title, caption = getattr(module, kind)(results, dict(spec))
     caption += _filter(results, spec) + _apart(results, spec)
-    if words := skipped.sentence(results.plan, spec.get("where")):
-        caption += f" {words}"
+    cells, axis = results.cells(spec.get("where")), Words(results, spec).axis(str(spec.get("by")))
+    beside = across.sentence(results, cells, spec, axis)
+    told = [beside, skipped.sentence(results.plan, spec.get("where"))]
+    caption += "".join(f" {words}" for words in told if words)
     return figure, spec.get("title", title), caption
 
 

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from numpy.typing import NDArray
 
-from wifu import cutoff, stats, unlike
+from wifu import across, cutoff, stats, unlike
 from wifu.api import Results
 from wifu.cautions import MOST, carriers, notes
 from wifu.cells import Cell, Label
@@ -427,9 +427,10 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     )
     sizes = [len(cloud) for panel in clouds for cloud in panel]
     number = counted(results, cells, sizes, "lack one of the two values")
+    better = _better(results, cells, (name, other), by, towards)
     caption = (
         f"{capital(words.scale(name))} against {words.scale(other)}: a dot per run, the mean, and "
-        f"an ellipse of one standard deviation. {_better(results, cells, name, other, towards)}; "
+        f"an ellipse of one standard deviation. {better}; "
         f"{number}.{_range_words([title for title, _ in parts], [], shared)}"
         f"{_beginnings(axes, words, (other, name), any(ended))}{rest}"
     )
@@ -446,10 +447,15 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     return figure, f"{capital(words.metric(name))} against {words.metric(other)}", caption
 
 
-def _better(results: Results, cells: Sequence[Cell], up: str, right: str, towards: str) -> str:
-    """Where in the plane something is better, if cells are to be compared by both metrics."""
+def _better(
+    results: Results, cells: Sequence[Cell], by: tuple[str, str], axis: str | None, towards: str
+) -> str:
+    """Where in the plane something is better, if cells are to be compared by both metrics: along
+    `pair`, and along the axis that tells them apart.
+    """
     groups = compared(results, cells)
-    found = (why for m in (up, right) for g in groups for why in unlike.reasons(results, g, m))
+    groups = [*groups, *(across.beside(cells, axis) if axis else [])]
+    found = (why for m in by for g in groups for why in unlike.reasons(results, g, m))
     if not (whys := list(dict.fromkeys(found))):
         return f"Better is {towards}"
     return f"Where it is better cannot be said ({'; '.join(whys)})"
