@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wifu import lastsent, provenance, stats, toml
+from wifu import holding, lastsent, provenance, stats, toml
 from wifu.causes import cause
 from wifu.cells import Cell
 from wifu.emulated import insist
@@ -115,6 +115,7 @@ def execute(
     try:
         result = insist(runner, scenario, repeated, f"{cell} run {run}")
         outcome = lastsent.known(json.loads(result.json()), scenario)
+        outcome = holding.told(outcome, result, scenario)
         if measure.mode == "window":
             for flow in outcome["flows"]:
                 name = f"flow.{flow['id']}.delivered"
@@ -124,8 +125,7 @@ def execute(
                 flow["window_bytes"] = window_octets(raw, measure.start, measure.end)
         _digest_delays(outcome, result)
         run_row(outcome, measure, needed)
-        if keep_series:
-            series = {name: result.series(name) for name in result.series_names()}
+        series = {n: result.series(n) for n in result.series_names() if keep_series}
     except (KeyboardInterrupt, Cancelled):
         raise
     except BaseException as e:  # a panic of the simulator is no Exception

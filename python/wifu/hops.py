@@ -11,7 +11,7 @@ from wifu.errors import MissingError
 
 Outcome = Mapping[str, Any]
 
-TIMES = ("node_s", "queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
+TIMES = ("splitter_s", "node_s", "queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
 """Where packets' time goes at a hop: sums over them."""
 
 
@@ -45,8 +45,9 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
 
     `node_s` (in lanes, handlers and the host of node i before its link had them; not told before
     1.2), `queue_s`, `contention_s`, `retry_s`, `air_s` and `propagation_s` are sums over the
-    packets that crossed the hop, without what a splitter (`[[split]]`) holds; `queue_per_packet_s`
-    and the like are means of one of them, nan where none crossed it.
+    packets that crossed the hop; `queue_per_packet_s` and the like are means of one of them, nan
+    where none crossed it. `splitter_s` is how long they waited before at node i where that splits
+    TCP (`[[split]]`); nan if it is not recorded (`wifu.holding`).
 
     `packet_loss` at hop i: the share of the packets that node i sent that node i+1 never got, after
     all attempts. What its queue kept was not sent: `queue_drops` is how many packets of this flow
@@ -63,6 +64,7 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
     rows = []
     nodes = outcome.get("nodes") or []
     drops = {node["name"]: node.get("queue_drops") for node in nodes}
+    split = {n["name"] for n in nodes if (n.get("split") or {}).get("accepted")}
     untold = set() if _tells_lanes(outcome) else {n["name"] for n in nodes if n.get("lanes")}
     for reverse in (False, True):
         for way in _ways(outcome, reverse):
@@ -78,7 +80,8 @@ def hop_rows(outcome: Outcome) -> list[dict[str, Any]]:
                 told["queue_drops"] = float("nan") if refused is None else float(refused)
                 silent = float("nan") if hop["from"] in untold else 0.0
                 told["lane_drops"] = float(hop.get("lane_drops", silent))
-                rows.append({**hop, **told, **_per_packet(hop)})
+                whole = {"splitter_s": float("nan") if hop["from"] in split else 0.0, **hop}
+                rows.append({**whole, **told, **_per_packet(whole)})
     return sorted(rows, key=lambda hop: (hop["flow"], hop["reverse"], hop["hop"]))
 
 

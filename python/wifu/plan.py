@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wifu import program
+from wifu import holding, program
 from wifu._native import meant
 from wifu.cells import Axis, Cell, Label, all_cells, digest, leaves
 from wifu.errors import LabError, PlanError, nearest
@@ -147,6 +147,8 @@ class Plan:
                     record["series"] = [*all_of, *others] if others else self.usual
             if self._delays(scenario):
                 record["series"] = _with_delays(record.get("series", False))
+            if not real and holding.nodes_of(scenario):
+                record["series"] = holding.recorded(record.get("series", False), scenario)
             if record:
                 scenario["record"] = record
         else:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import flooding, frames, lastsent, metrics
+from wifu import flooding, frames, holding, lastsent, metrics
 from wifu.errors import LabError, nearest
 from wifu.metrics import Measure
 from wifu.runner import RunResult
@@ -23,6 +23,7 @@ class Run:
         self.scenario = dict(scenario)
         self._result = result
         self.outcome = lastsent.known(json.loads(result.json()), self.scenario)
+        self.outcome = holding.told(self.outcome, result, self.scenario)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per flow."""
@@ -108,4 +109,5 @@ def why_of(outcome: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str,
     if "why" not in outcome:
         raise LabError("nobody looked at frames: record.frames = true in the scenario")
     why = dict(outcome["why"])
-    return {**why, "words": why["words"] + flooding.words(outcome, scenario)}
+    more = flooding.words(outcome, scenario) + holding.words(outcome, scenario)
+    return {**why, "words": why["words"] + more}

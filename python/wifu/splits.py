@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from wifu import holding
 from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.rows import Results
@@ -17,6 +18,9 @@ MOST = 10
 
 OF_HALF = ("retransmissions", "timeouts", "fast_retransmits", "loss", "srtt", "min_rtt")
 """Metrics of what an end does or sees itself, and `rtt_p*`."""
+
+WAIT = "splitters_wait_s"
+"""How long data waited at splitters, on the mean."""
 
 COUNTED = ("retransmissions", "timeouts")
 """What outcomes have of the halves of splitters."""
@@ -32,12 +36,16 @@ def _nodes(outcome: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [node for node in nodes if (node.get("split") or {}).get("accepted")]
 
 
-def columns(outcome: Mapping[str, Any]) -> dict[str, int]:
-    """What `runs.parquet` has of the halves of splitters, of a run in which there were some."""
+def columns(outcome: Mapping[str, Any]) -> dict[str, float]:
+    """What `runs.parquet` has of the halves of splitters, of a run in which there were some; and
+    how long data of a flow waited there on the mean, the longest.
+    """
     if not (nodes := _nodes(outcome)):
         return {}
     halves = [node["split"].get(side) or {} for node in nodes for side in ("near", "far")]
-    return {f"splitters_{key}": sum(int(half.get(key, 0)) for half in halves) for key in COUNTED}
+    found = {f"splitters_{k}": float(sum(int(h.get(k, 0)) for h in halves)) for k in COUNTED}
+    waits = holding.waits(outcome)
+    return found | ({WAIT: max(waits.values())} if waits else {})
 
 
 def _sent(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
@@ -61,6 +69,22 @@ def splitting(results: Results, cells: Sequence[Cell]) -> bool:
     return split(results, cells, OF_HALF[0])
 
 
+def _waited(results: Results, cells: Sequence[Cell]) -> str:
+    """How long data waited between the halves, by cell."""
+    runs = results.runs
+    if WAIT not in runs:
+        return ""
+    own = runs[(runs["status"] == "ok") & runs["cell"].isin([c.name for c in cells])]
+    found = own.groupby("cell", sort=False)[WAIT].mean().dropna()
+    told = [f"{cell} {wait:.3g} s" for cell, wait in found.items() if wait >= holding.TOLD]
+    if not told:
+        return ""
+    return (
+        "Between the halves data waited on the mean, which is in no round trip and in no loss: "
+        f"{first(told, MOST)}."
+    )
+
+
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """What the halves did that are not in a metric."""
     found = _sent(results, cells, metric)
@@ -73,5 +97,5 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         "Nodes split TCP on the way: these are of the source's half, and not of the whole way. "
         f"What the splitters' halves sent is not in it, per run: {told}. There is neither colour "
-        "nor bold."
-    )
+        f"nor bold. {_waited(results, cells)}"
+    ).rstrip()

@@ -27,7 +27,7 @@ COLUMNS = frozenset({
     *flow_row({}, {"id": 1}, Measure(), {}), *(column(name) for name in RUN_METRICS),
     "wall_s", "repeated", "sim_seconds", "trace_hash", "stamp",
     "delay_finished_s", "delay_median_finished_s", "known_finished_s", "delay_cut_off",
-    "splitters_retransmissions", "splitters_timeouts",
+    "splitters_retransmissions", "splitters_timeouts", "splitters_wait_s",
     # Of `divergence.parquet`.
     "substrate", "paired", "ks", "verdict",
     *(f"{value}_{what}" for value in ("reference", "other", "difference", "relative")

@@ -21,6 +21,7 @@ from wifu.figures.words import Words
 from wifu.unlike import EVEN
 
 PARTS = (
+    ("splitter_s", "at the splitter", "#d9b8a0", "ooo"),
     ("node_s", "in the node", "#b7a6cc", "/////"),
     ("queue_s", "in the queue", "#dde3ea", ""),
     ("contention_s", "contention", "#f0b030", ""),
@@ -223,12 +224,22 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
             "lost, until the last node has it."
         )
     if splits.splitting(results, [cell for cell, _, _ in found]):
-        caption += " Nodes split TCP: how long they hold what they have is not in it."
+        caption += _at_splitters([hop for _, hops, _ in found for hop in hops])
     caption += _in_nodes([hop for _, hops, _ in found for hop in hops])
     caption += _crossed([(names[cell.name], hops, n) for cell, hops, n in found])
     if none := [names[cell.name] for cell, hops, _ in having if not hops]:
         caption += f" Not shown, as none of these packets is recorded: {_listed(none)}."
     return figure, "Where a packet's time goes", caption + rest
+
+
+def _at_splitters(hops: Sequence[Mapping[str, Any]]) -> str:
+    """What a caption says of the time that data is at nodes that split TCP."""
+    if not all(hop["held"] for hop in hops):
+        return " Nodes split TCP: how long they hold what they have is not in it."
+    return (
+        " Nodes split TCP: at the splitter is how long an octet waits there until the half behind "
+        "it sends it, before the node's link has the packet."
+    )
 
 
 def _in_nodes(hops: Sequence[Mapping[str, Any]]) -> str:
@@ -311,14 +322,18 @@ def _hops(
     sums: dict[int, dict[str, float]] = {}
     links: dict[int, set[str]] = {}
     silent: set[int] = set()
+    unheld: set[int] = set()
     runs = results.ok[results.ok["cell"] == cell.name]["run"]
     for run in runs:
-        for hop in results.outcome(cell, int(run)).get("hops") or []:
+        outcome = results.outcome(cell, int(run))
+        for hop in outcome.get("hops") or []:
             if hop["flow"] != flow or bool(hop.get("reverse")) != reverse:
                 continue
             links.setdefault(hop["hop"], set()).add(f"{hop['from']} → {hop['to']}")
             if "node_s" not in hop:
                 silent.add(hop["hop"])
+            if hop["from"] in splits.splitters(outcome) and "splitter_s" not in hop:
+                unheld.add(hop["hop"])
             total = sums.setdefault(hop["hop"], {"packets": 0.0, **{k: 0.0 for k, *_ in PARTS}})
             for part in total:
                 total[part] += hop.get(part) or 0.0
@@ -328,5 +343,6 @@ def _hops(
         means = {k: total[k] / packets for k, *_ in PARTS} | {"packets": total["packets"]}
         one = next(iter(links[number])) if len(links[number]) == 1 else None
         named = {"name": one or f"hop {number}", "several": one is None}
-        out.append({**named, "told": number not in silent, **means})
+        known = {"told": number not in silent, "held": number not in unheld}
+        out.append({**named, **known, **means})
     return out, len(runs)
