@@ -464,3 +464,26 @@ def test_fairness_does_not_magnify_nothing(
     assert top - bottom > 0.05
     assert panel_titles(drawn(two, kind="cdf")[0]) == ["hops 1", "hops 3"]
     assert all(one != two for one, two in pairwise(panel_titles(drawn(two, kind="cdf")[0])))
+
+
+@pytest.mark.parametrize(("count", "rows"), [(3, [3]), (6, [3, 3]), (7, [4, 3]), (11, [4, 4, 3])])
+def test_lines_of_a_legend_are_alike_full_and_read_from_left_to_right(
+    two: wifu.Results, count: int, rows: list[int]
+) -> None:
+    from wifu.figures import page, style
+
+    names = [f"tcp-newreno {n}" + " x" * (count > 3) for n in range(count)]
+    with style.context(None):
+        figure = page.figure(9.0, 3.0)
+        figure.subplots()
+        legends.above(figure, [style.patch(0) for _ in names], names)
+        figure.draw_without_rendering()
+        (found,) = figure.legends
+        texts = [(t.get_window_extent(), t.get_text()) for t in found.get_texts()]
+    # From above to below, and from the left to the right.
+    lines: dict[int, list[tuple[float, str]]] = {}
+    for box, text in texts:
+        lines.setdefault(-round(box.y0), []).append((box.x0, text))
+    read = [[text for _, text in sorted(lines[at])] for at in sorted(lines)]
+    assert [name for line in read for name in line] == names
+    assert [len(line) for line in read] == rows

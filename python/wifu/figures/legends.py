@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.figure import Figure
 
 from wifu.figures import page
@@ -42,9 +41,10 @@ def above(figure: Figure, handles: Sequence[Any], labels: Sequence[str], least: 
         return
     size = float(mpl.rcParams["legend.fontsize"])
     named, beside = _columns(labels, float(figure.get_figwidth()) * 72 / size / LETTER)
+    order = _order(len(named), beside)
     figure.legend(
-        handles,
-        named,
+        [handles[n] for n in order],
+        [named[n] for n in order],
         loc="outside upper left",
         ncols=beside,
         handlelength=2.2,
@@ -71,14 +71,28 @@ def _columns(labels: Sequence[str], letters: float) -> tuple[list[str], int]:
         named = [wrapped(label, room) for label in labels]
         if _lines(named, count) < _lines(*best):
             best = named, count
-    return best
+    return _even(*best, letters)
+
+
+def _even(named: list[str], beside: int, letters: float) -> tuple[list[str], int]:
+    """The same in as many lines, each as full as the others as far as that can be."""
+    rows = -(-len(named) // beside)
+    even = -(-len(named) // rows)
+    alike = _lines(named, even) <= _lines(named, beside) and _wide(named, even) <= letters
+    return named, even if alike else beside
+
+
+def _order(count: int, beside: int) -> list[int]:
+    """So many names in the order of matplotlib, which deals them out by columns, so that they are
+    read line by line.
+    """
+    return [n for first in range(beside) for n in range(first, count, beside)]
 
 
 def _parts(labels: Sequence[str], beside: int) -> Iterator[Sequence[str]]:
-    """The names of each column, as matplotlib deals them out."""
-    for part in np.array_split(np.arange(len(labels)), beside):
-        if part.size:
-            yield [labels[n] for n in part]
+    """The names of each column; those of a line are one after the other."""
+    for first in range(min(beside, len(labels))):
+        yield labels[first::beside]
 
 
 def _lines(named: Sequence[str], beside: int) -> int:
@@ -89,8 +103,13 @@ def _lines(named: Sequence[str], beside: int) -> int:
 def _beside(labels: Sequence[str], letters: float) -> int:
     """As many columns as there is room for in a line of so many letters, with names as they are."""
     for count in range(len(labels), 1, -1):
-        longest = [max(map(len, part)) for part in _parts(labels, count)]
-        # Each takes its longest name, its sign and the room beside it.
-        if sum(longest) + SIGN * len(longest) <= letters:
+        if _wide(labels, count) <= letters:
             return count
     return 1
+
+
+def _wide(named: Sequence[str], beside: int) -> float:
+    """Letters that columns take: each its longest line, its sign and the room beside it."""
+    parts = list(_parts(named, beside))
+    longest = [max(len(line) for name in part for line in name.split("\n")) for part in parts]
+    return sum(longest) + SIGN * len(longest)
