@@ -487,3 +487,25 @@ def test_lines_of_a_legend_are_alike_full_and_read_from_left_to_right(
     read = [[text for _, text in sorted(lines[at])] for at in sorted(lines)]
     assert [name for line in read for name in line] == names
     assert [len(line) for line in read] == rows
+
+
+@pytest.mark.parametrize("columns", [None, 1])
+def test_lines_over_a_single_level_are_points_over_their_names(
+    tmp_path: Path, columns: int | None
+) -> None:
+    names = ["tcp-reno", "tcp-newreno", "tcp-sack"]
+    results = made(tmp_path, TEXT, names)
+    spec: dict[str, Any] = {"kind": "lines", "x": "hops", "where": {"hops": [3]}}
+    figure, caption = folded(results, columns=columns, **spec, published={"tcp-sack": {"3": 2.0}})
+    (axis,) = figure.axes
+    assert [t.get_text() for t in axis.get_xticklabels()] == names
+    assert axis.get_xlabel() == "protocol, hops 3"
+    points = [line for line in axis.get_lines() if len(np.ravel(line.get_xdata())) == 1]
+    where = sorted({round(float(np.ravel(line.get_xdata())[0]), 6) for line in points})
+    assert where == pytest.approx(list(axis.get_xticks())), "marks of a paper, too"
+    assert legend(figure) == ["published"]
+    assert "there is one level of hops, and nothing to join by lines" in caption
+    # With two levels they are lines, with a legend or names at their ends.
+    figure, caption = folded(results, columns=columns, kind="lines", x="hops")
+    assert "nothing to join" not in caption
+    assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == ["1", "3"]

@@ -244,6 +244,18 @@ class Task:
         known = math.isfinite(self.results.interval(self.metric, cell).estimate)
         return known and cutoff.least(self.results, cell, self.metric)
 
+    @property
+    def alone(self) -> bool:
+        """Whether lines would be points, as there is one level of `x`: they stand side by side over
+        their names.
+        """
+        return self.lines and len(self.values or "1") == 1 and self.most == 1 < len(self.every)
+
+    def aside(self, places: Sequence[float], n: int) -> float:
+        """How far the nth line stands beside the places of `x`."""
+        count = len(self.every)
+        return n - (count - 1) / 2 if self.alone else along.aside(places, n, count)
+
     def name(self, label: Label) -> str:
         """A level of `by` in a legend."""
         return self.words.apart(self.by, label)
@@ -287,6 +299,9 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
     for axis, points in zip(axes, marks, strict=True):
         _above(axis, points)
     style.label_rows(axes, words.scale(name))
+    if task.alone:
+        handles = {k: v for k, v in handles.items() if k == "published"}
+        ends = []
     _name(figure, axes, ends, handles, len(task.every))
     told = f"{_of_means(results, cells, name)}; {_interval_words(results, cells, name)}"
     told += _cut(found, log)
@@ -294,6 +309,8 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         _missing(task, members, label) for _, members in parts for label in task.every
     ):
         told += "; lines are broken where cells were not run"
+    if task.alone:
+        told += f"; there is one level of {words.axis(x or '')}, and nothing to join by lines"
     title = capital(words.metric(name)) + (f" over {words.axis(x)}" if x else "")
     return (
         figure,
@@ -304,6 +321,9 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
 
 def _along(task: Task, axes: Sequence[Axes], parts: Sequence[tuple[str, list[Cell]]]) -> None:
     """The levels of each panel along its scale; scales of numbers have one range."""
+    if task.alone:
+        _side_by_side(task, axes, parts)
+        return
     if task.values and not same_levels(parts, task.x):
         ends = sorted(task.values.values())
         room = 0.05 * (ends[-1] - ends[0]) - along.aside(ends, 0, len(task.every))
@@ -314,6 +334,22 @@ def _along(task: Task, axes: Sequence[Axes], parts: Sequence[tuple[str, list[Cel
         ticks = sorted(where, key=lambda p: where[p])
         names = [task.words.level(task.x, p) for p in ticks]
         style.places(axis, [where[p] for p in ticks], names, bool(task.values))
+
+
+def _side_by_side(
+    task: Task, axes: Sequence[Axes], parts: Sequence[tuple[str, list[Cell]]]
+) -> None:
+    """The names of points that stand at one level of `x`."""
+    for axis, (_, members) in zip(axes, parts, strict=True):
+        (at,) = task.placed(members).values()
+        shown = [(n, label) for n, label in enumerate(task.every) if task.of(members, label)]
+        where = [at + task.aside([at], n) for n, _ in shown]
+        axis.set_xlim(*centred(len(task.every), len(task.every), 0.3))
+        axis.set_xlim(*(at + edge - (len(task.every) - 1) / 2 for edge in axis.get_xlim()))
+        style.places(axis, where, [task.name(label) for _, label in shown])
+        x, by = task.x or "", task.by or ""
+        told = f"{task.words.axis(x)} {task.words.level(x, members[0].labels[x])}" if x else ""
+        axis.set_xlabel(", ".join(filter(None, (task.words.axis(by), told))))
 
 
 def _log_scale(axis: Axes) -> None:
@@ -385,7 +421,7 @@ def _published(
                 continue
             at = i + (n - (len(task.every) - 1) / 2) * 0.8 / len(task.every)
             if task.lines:
-                at = where[place]
+                at = where[place] + (task.aside([at], n) if task.alone else 0.0)
             value = values[str(place)]
             ends = value if isinstance(value, list) else [value]
             points += [(at, float(v)) for v in ends]
@@ -504,7 +540,7 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
         if task.x is not None:
             own.sort(key=lambda c: where[c.labels[task.x or ""]])
         found = [task.interval(c) for c in own]
-        aside = along.aside(beside, n, len(task.every))
+        aside = task.aside(beside, n)
         at = [where[c.labels[task.x] if task.x else ""] + aside for c in own]
         y = np.array([i.estimate for i in found]) / scale
         low = np.array([i.low if i.known else i.estimate for i in found]) / scale
@@ -526,7 +562,7 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
                     textcoords="offset points", ha="center", fontsize=style.small(), color=colour,
                 )  # fmt: skip
         # Beside the last of the lines, so that the names stand below each other.
-        last = along.aside(beside, len(task.every) - 1, len(task.every)) - aside
+        last = task.aside(beside, len(task.every) - 1) - aside
         if np.isfinite(y).any():
             final = int(np.flatnonzero(np.isfinite(y))[-1])
             ends.append((at[final] + last, float(y[final]), task.name(label), colour))
