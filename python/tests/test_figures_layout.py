@@ -509,3 +509,21 @@ def test_lines_over_a_single_level_are_points_over_their_names(
     figure, caption = folded(results, columns=columns, kind="lines", x="hops")
     assert "nothing to join" not in caption
     assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == ["1", "3"]
+
+
+def test_the_name_of_the_last_panel_of_a_line_stays_inside() -> None:
+    """Where names below are long panels are narrow, and a name had no room to go on."""
+    from wifu.figures import page, style
+
+    with style.context(1):
+        figure, axes = page.panels(4, columns=2, share_x=True)
+        for axis in axes:
+            style.entitle(axis, "path HX-4, places of a lane 256")
+            axis.set_xlim(-0.6, 2.6)
+            style.places(axis, range(3), ["before the ring", "on the air, as many places", "few"])
+        style.label_rows(axes, "time of a transfer, s")
+        style.fold(figure)
+        figure.draw_without_rendering()
+        for axis in axes:
+            (name,) = [t for t in axis.get_children() if isinstance(t, Text) and t.get_text()]
+            assert name.get_window_extent().x1 <= figure.bbox.width, name.get_text()

@@ -334,6 +334,7 @@ def _fold_names(axis: Axes, names: tuple[str, str, str]) -> None:
     # A title may go on over what is beside a panel that is narrower than its column.
     across = place.get_gridspec().ncols if place is not None else 0
     wide = 0.88 * figure.bbox.width / across if across else 0.0
+    wide = min(wide, float(figure.bbox.width - box.x0))
     rooms = (box.width, box.height, max(box.width, wide))
     puts: list[Callable[[str], object]] = [axis.set_xlabel, axis.set_ylabel]
     puts.append(partial(axis.set_title, loc="left", color=MUTED))
