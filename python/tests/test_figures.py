@@ -256,7 +256,8 @@ def test_a_legend_of_many_names_stays_inside(tmp_path: Path, columns: int | None
     figure, _ = drawn(found, kind="timeseries", show=["cwnd"], **wide)
     (box,) = [found.get_window_extent() for found in figure.legends]
     assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
-    assert legend(figure) == [f"flow {n}" for n in range(1, 11)]
+    # Dealt out by columns; `test_figures_layout` reads them.
+    assert sorted(legend(figure)) == sorted(f"flow {n}" for n in range(1, 11))
 
 
 # What is read from them ---------------------------------------------------------------------------
@@ -477,7 +478,7 @@ def test_a_waterfall_is_read_in_grey() -> None:
 
     shades = [lightness(colour) for _, _, colour, _ in mesh.PARTS]
     # Those of radios, which stand beside each other, are each darker than the one before.
-    assert all(one - two > 0.15 for one, two in pairwise(shades[1:5]))
+    assert all(one - two > 0.15 for one, two in pairwise(shades[2:6]))
     # What is on the wire is on none, and nodes have none of their own.
     looks = [(round(s / 0.15), hatch) for s, (*_, hatch) in zip(shades, mesh.PARTS, strict=True)]
     assert len(set(looks)) == len(looks)
