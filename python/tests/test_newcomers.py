@@ -15,11 +15,12 @@ import pytest
 from fake import CHAIN, FakeResult, fake
 
 import wifu
-from wifu import emulated, program, report, screen
+from wifu import emulated, program, report, screen, substrates
 from wifu import plan as plans
 from wifu.campaign import Campaign, Summary, check_scenarios, execute
 from wifu.errors import LabError, PlanError
 from wifu.metrics import metric_of
+from wifu.runner import Timed, dies, mesh
 from wifu.ssh import PRELOAD
 from wifu.store import Store
 
@@ -475,3 +476,70 @@ def test_labels_of_a_flow_alone_are_sentences() -> None:
     told = metric_of("one_way_p95@1").label
     assert told.startswith("one-way delay of datagrams, 95 % below"), told
     assert "of a flow" not in metric_of("rtt_p50@1").label
+
+
+PANIC = """
+thread '<unnamed>' (7) panicked at src/mine.rs:12:9:
+attempt to subtract with overflow
+note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+fatal runtime error: Rust cannot catch foreign exceptions, aborting
+"""
+
+
+def panics(scenario: dict[str, Any]) -> FakeResult:
+    """As a part of a loaded library does, in every other run."""
+    if scenario["run"] % 2:
+        return fake(scenario)
+    os.write(2, PANIC.encode())
+    os.abort()
+
+
+def looks(scenario: dict[str, Any]) -> None:
+    if scenario["n"] == 1:
+        raise ValueError("no such key")
+    if scenario["n"] == 2:
+        os.write(2, PANIC.encode())
+        os.abort()
+
+
+WHOSE = "of SIGABRT: a panic at src/mine.rs:12:9, in a part or handler of libmine.so"
+
+
+def test_a_panic_in_a_library_fails_its_run_which_is_named_and_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "libmine.so").touch()
+    chosen = plans.parse(CHAIN)
+    assert substrates.runner_for(plans.parse(MESH)) is mesh
+    monkeypatch.setenv("WIFU_LOAD", str(tmp_path / "libmine.so"))
+    assert isinstance(substrates.runner_for(plans.parse(MESH)), Timed)
+    summary = Campaign(chosen, Store(tmp_path / "r"), Timed(panics, None), workers=2).start()
+    assert {run for _, run, _ in summary.failed} == {2, 4}
+    assert (summary.done, len(summary.failed)) == (20, 8)
+    for cell, run, error in summary.failed:
+        seed = chosen.scenario_of(next(c for c in chosen.cells if c.name == cell), run)["seed"]
+        assert f"the process of this run died (seed {seed}) {WHOSE}: attempt to sub" in error
+        assert error.endswith("with overflow")
+
+
+def test_a_panic_in_a_library_where_scenarios_are_looked_at_names_the_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "libmine.so").touch()
+    monkeypatch.setenv("WIFU_LOAD", str(tmp_path / "libmine.so"))
+    scenarios = [{"n": n} for n in range(4)]
+    at, why = dies(scenarios, looks)
+    assert (at, why.startswith(f" {WHOSE}: attempt")) == (2, True)
+    assert dies(scenarios[:2], looks) == (2, "")
+    monkeypatch.setattr(sys.modules["wifu.campaign"], "dies", lambda s, check: (1, " of SIGABRT"))
+    chosen = plans.parse(MESH)
+    with pytest.raises(PlanError, match=f"cell {chosen.cells[1].name}: the process that looked"):
+        check_scenarios(chosen)
+
+
+def test_a_resumed_campaign_takes_no_changes_and_the_way_is_told(folder: Path) -> None:
+    told = lab("resume", "out/lab/acks", "runs=5", cwd=folder, code=2)
+    told = " ".join(told.split())
+    assert "takes no runs=5" in told
+    assert "change out/lab/acks/plan.toml" in told
+    assert "wifu-lab resume out/lab/acks --accept-changes" in told

@@ -29,9 +29,9 @@ from wifu.hostlock import exclusive
 from wifu.metrics import Measure, run_row
 from wifu.places import deaf
 from wifu.plan import Plan
-from wifu.program import loaded, need
+from wifu.program import libraries, loaded, need
 from wifu.provenance import code_version
-from wifu.runner import Runner, RunResult, check_mesh
+from wifu.runner import Runner, RunResult, check_mesh, dies
 from wifu.store import SCHEMA, Record, Store, idle, idle_at, verdict
 from wifu.substrates import runner_for
 from wifu.tables import LEAST_RUNS
@@ -167,6 +167,11 @@ def check_scenarios(plan: Plan) -> None:
     check = check_simulated
     if plan.substrate != "sim":
         check = runner_for(plan).check  # type: ignore[attr-defined]
+    elif libraries():
+        at, why = dies([plan.scenario_of(c, 1) for c in plan.cells], check_simulated)
+        if at in range(len(plan.cells)):
+            told = f"cell {plan.cells[at].name}: the process that looked at it died{why}"
+            raise PlanError(told, "", plan.file)
     for cell in plan.cells:
         try:
             check(plan.scenario_of(cell, 1))

@@ -185,6 +185,9 @@ def run(
 @app.command()
 def resume(
     folder: Folder,
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", hidden=True)
+    ] = None,
     accept_changes: Annotated[
         bool, typer.Option(help="Go on although plan or code changed since; the report says so.")
     ] = False,
@@ -203,6 +206,8 @@ def resume(
     On all substrates that the plan's `on` or --on names and on those that have results.
     """
     store, on = _whole(folder, on)
+    if changes:
+        given.unchanged(store, changes)
     there = [s for s in SUBSTRATES if store.on(s).exists()]
     if not there:
         store.manifest()  # says that there are none

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -39,6 +40,18 @@ def path(text: str) -> Path:
     if not text:
         raise typer.BadParameter('is empty: name a file or a folder ("." is the current one)')
     return Path(text)
+
+
+def unchanged(store: Store, changes: Sequence[str]) -> NoReturn:
+    """LabError: what is resumed is the plan as it was."""
+    folder, words = store.folder, " ".join(changes)
+    places = [own for s in SUBSTRATES if (own := store.on(s)).exists()]
+    files = " and ".join(str(own.folder / "plan.toml") for own in places) or f"{folder}/plan.toml"
+    raise LabError(
+        f"`resume` goes on with the plan as it was, and takes no {words}. To have it otherwise, "
+        f"change {files} and say `wifu-lab resume {folder} --accept-changes`; or begin anew, as "
+        f"with `wifu-lab run PLAN {words} -o OTHER`"
+    )
 
 
 def of_system(error: OSError) -> str:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import csv
 import json
 import multiprocessing
+import os
+import re
 import signal
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from wifu.program import Pinned
+from wifu.program import Pinned, libraries
 
 
 class RunResult(Protocol):
@@ -103,39 +107,93 @@ class Kept:
 
 
 class Timed:
-    """A runner whose runs may take so many seconds: each in a process that can be ended."""
+    """A runner whose runs may take so many seconds (None: as long as they take): each in a process
+    that can be ended, and that may end by itself, as it does of a panic in a loaded library.
+    """
 
-    def __init__(self, runner: Runner, limit: float) -> None:
+    def __init__(self, runner: Runner, limit: float | None) -> None:
         self._runner, self._limit = runner, limit
         self.code: str | None = getattr(runner, "code", None)
 
     def __call__(self, scenario: dict[str, Any]) -> RunResult:
-        """Run it; TimeoutError if it takes too long."""
-        # Not by fork, as other threads may hold locks.
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["wifu.runner"])
-        ours, theirs = context.Pipe(duplex=False)
-        child = context.Process(target=_apart, args=(self._runner, scenario, theirs), daemon=True)
-        child.start()
-        theirs.close()
-        try:
-            if not ours.poll(self._limit):
+        """Run it; TimeoutError if it takes too long, RuntimeError if its process dies."""
+        with _Apart(_run_apart, self._runner, scenario) as apart:
+            if not apart.pipe.poll(self._limit):
                 raise TimeoutError(f"run_timeout: not finished after {self._limit:g} s")
             try:
-                found = ours.recv()
+                found = apart.pipe.recv()
             except EOFError:
-                raise RuntimeError("the process of this run died") from None
-        finally:
-            child.kill()
-            child.join()
-            ours.close()
+                seed = f" (seed {scenario['seed']})" if "seed" in scenario else ""
+                raise RuntimeError(
+                    f"the process of this run died{seed}{apart.last_words()}"
+                ) from None
+            apart.tell()
         if isinstance(found, str):
             raise RuntimeError(found)
         return Kept(*found)
 
 
-def _apart(runner: Runner, scenario: dict[str, Any], pipe: Any) -> None:
+class _Apart:
+    """A process of its own that does something and sends what comes of it by a pipe."""
+
+    def __init__(self, what: Callable[..., None], *args: Any) -> None:
+        # Not by fork, as other threads may hold locks.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["wifu.runner"])
+        self.pipe, theirs = context.Pipe(duplex=False)
+        handle, self._said = tempfile.mkstemp(prefix="wifu-said-")
+        os.close(handle)
+        self._child = context.Process(
+            target=_begin, args=(what, self._said, *args, theirs), daemon=True
+        )
+        try:
+            self._child.start()
+        finally:
+            theirs.close()
+
+    def __enter__(self) -> _Apart:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.kill()
+        self._child.join()
+        self.pipe.close()
+        Path(self._said).unlink(missing_ok=True)
+
+    def tell(self) -> None:
+        """Say on standard error what it said there."""
+        sys.stderr.write(Path(self._said).read_text(errors="replace"))
+
+    def last_words(self) -> str:
+        """How it ended, and of what, for the end of a sentence."""
+        self._child.join(PATIENCE)
+        status = self._child.exitcode or 0
+        how = f" of {signal.Signals(-status).name}" if status < 0 else ""
+        said = Path(self._said).read_text(errors="replace")
+        panic = re.search(
+            r"panicked at ([^\n]+):\n(.*?)\n(?:note: |fatal |stack |$)", said, re.DOTALL
+        )
+        if panic is None:
+            return f"{how}: {line}" if (line := said.strip()[-WORDS:]) else how
+        whose = " or ".join(path.name for path in libraries())
+        whose = f", in a part or handler of {whose}" if whose else ""
+        return f"{how}: a panic at {panic[1]}{whose}: {panic[2]}"
+
+
+PATIENCE = 10.0
+"""Seconds for a process to end that has closed its pipe."""
+
+WORDS = 300
+"""So much is told of what a process said last."""
+
+
+def _begin(what: Callable[..., None], said: str, *args: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(os.open(said, os.O_WRONLY | os.O_APPEND), 2)
+    what(*args)
+
+
+def _run_apart(runner: Runner, scenario: dict[str, Any], pipe: Any) -> None:
     try:
         result = runner(scenario)
         series = {name: result.series(name) for name in result.series_names()}
@@ -143,6 +201,30 @@ def _apart(runner: Runner, scenario: dict[str, Any], pipe: Any) -> None:
     except BaseException as e:  # a panic of the simulator is no Exception
         found = f"{type(e).__name__}: {e}"
     pipe.send(found)
+
+
+def dies(scenarios: Sequence[Mapping[str, Any]], check: Callable[[Any], None]) -> tuple[int, str]:
+    """Of these scenarios the place of the first whose check ends the process it is made in, and of
+    what; the number of them if none does.
+    """
+    with _Apart(_check_apart, check, scenarios) as apart:
+        at = -1
+        try:
+            while at < len(scenarios):
+                at = apart.pipe.recv()
+        except EOFError:
+            return at, apart.last_words()
+    return at, ""
+
+
+def _check_apart(
+    check: Callable[[Any], None], scenarios: Sequence[Mapping[str, Any]], pipe: Any
+) -> None:
+    for at, scenario in enumerate(scenarios):
+        pipe.send(at)
+        with suppress(ValueError):  # the place in the plan is told by who asks again
+            check(scenario)
+    pipe.send(len(scenarios))
 
 
 class Plain:
