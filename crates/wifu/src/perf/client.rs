@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use wifu_linux::bsd::Signals;
 use wifu_node::Registry;
 use wifu_sim::scenario::FlowSpec;
@@ -42,6 +42,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     result
 }
 
+/// What stopped the client before it asked anything of the server, whose end some may wait for.
+pub fn unasked(error: &anyhow::Error, host: &str) -> anyhow::Error {
+    anyhow!("{error:#}; a server on {host} was asked for nothing and waits on, with -1, too")
+}
+
 /// Looks at the protocol before anybody is asked for anything, and has sockets carried by it.
 fn prepare(protocol: &Protocol, args: &Args, registry: &Registry) -> anyhow::Result<()> {
     protocol.check(registry)?;
@@ -60,14 +65,15 @@ fn attempt(
     start: &mut Start,
     known: &mut Protocol,
 ) -> anyhow::Result<ExitCode> {
-    let protocol = Protocol::choose(args.congestion.as_deref())?;
-    known.clone_from(&protocol);
-    prepare(&protocol, args, registry)?;
-
     let host = args.client.as_deref().context("no server named")?;
+    let stopped = |error| unasked(&error, host);
+    let protocol = Protocol::choose(args.congestion.as_deref()).map_err(stopped)?;
+    known.clone_from(&protocol);
+    prepare(&protocol, args, registry).map_err(stopped)?;
+
     let target = resolve(args, host, protocol.wifu().is_some())?;
     // Before anything is asked of the server.
-    drop(carried_socket(&protocol, target)?);
+    drop(carried_socket(&protocol, target).map_err(stopped)?);
     output.line(&format!("Connecting to host {host}, port {}", args.port));
     start.connecting_to = Some(HostPort {
         host: host.to_owned(),

@@ -54,7 +54,12 @@ pub fn run(args: Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         println!("{}", protocol::list(registry.library()).join("\n"));
         return Ok(ExitCode::SUCCESS);
     }
-    args.check()?;
+    if let Err(error) = args.check() {
+        return Err(match &args.client {
+            Some(host) => client::unasked(&error, host),
+            None => error,
+        });
+    }
     // A thousand streams each way are more than the usual 1024.
     allow_descriptors(None);
     if args.server {

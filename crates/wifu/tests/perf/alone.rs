@@ -359,6 +359,31 @@ fn what_cannot_be_is_refused_with_the_reason() {
     );
 }
 
+/// Whoever waits for a `-1` server to end would wait for ever.
+#[test]
+fn a_client_that_its_own_words_stop_says_that_the_server_waits_on() {
+    let mut server = Server::start(&["-1"]);
+    let address = ["-c", "127.0.0.1", "-p", &server.port];
+    for words in [
+        ["-C", "kernel:nosuch"],
+        ["-C", "tcp-cubicc"],
+        ["-i", "1e-3"],
+    ] {
+        let mut client = Command::new(WIFU);
+        let output = client
+            .arg("perf")
+            .args(address)
+            .args(words)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        let told = "a server on 127.0.0.1 was asked for nothing and waits on, with -1, too";
+        assert!(!output.status.success() && text.contains(told), "{text}");
+    }
+    server.test(&["-n", "1000"]);
+    assert_eq!(server.process.end().code(), Some(0));
+}
+
 #[test]
 fn strangers_on_the_control_port_do_no_harm() {
     use std::io::Write;
