@@ -4,7 +4,7 @@
 use crate::composition::{Composition, Problem};
 use crate::descriptor::{Descriptor, Registry, Role};
 use crate::params::{ParamSpec, Value, assign, defaults};
-use wifu_wire::names::{self, unknown};
+use wifu_wire::names::{self, unknown_here};
 
 /// Parameters of the engine itself, besides those of the parts.
 pub const ENGINE_PARAMS: &[ParamSpec] = &[
@@ -91,7 +91,10 @@ pub(crate) fn resolve_params(
                 let names = specs.iter().flat_map(|(_, s)| s.iter().map(|p| p.name));
                 // A part may be named by its role at the same place.
                 let roles = Role::ALL.into_iter().map(Role::key);
-                unknown("parameter", bare(key), names.chain(roles))
+                let lane = c.lane.iter().flat_map(|lane| &lane.parts);
+                let lane = lane.filter_map(|p| registry.parts().find(&p.name));
+                let lane = lane.flat_map(|d| d.params).map(|p| p.name);
+                unknown_here("parameter", bare(key), names.chain(roles), ("lane.", lane))
             }
             [i] => {
                 problems.extend(set(i, key, text).err());

@@ -170,12 +170,30 @@ pub fn ending<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Strin
 
 /// That no `what` has this name, with the nearest of `known` and all of them.
 pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    unknown_here(what, name, known, ("", []))
+}
+
+/// The same where those `below` are known by their names behind a prefix (`lane.`), which who means
+/// one left out.
+pub fn unknown_here<'a>(
+    what: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    (prefix, below): (&str, impl IntoIterator<Item = &'a str>),
+) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    let all = match known.as_slice() {
+    let below: Vec<&str> = below.into_iter().filter(|b| !known.contains(b)).collect();
+    let whole = |near: &str| match known.contains(&near) {
+        true => near.to_string(),
+        false => format!("{prefix}{near}"),
+    };
+    let both: Vec<&str> = known.iter().chain(&below).copied().collect();
+    let all: Vec<String> = both.iter().map(|one| whole(one)).collect();
+    let all = match all.as_slice() {
         [] => String::from("none"),
         some => some.join(", "),
     };
-    match meant(name, known) {
+    match nearest(name, both).map(|near| asked(&whole(near))) {
         Some(question) => format!("no {what} is called `{name}`; {question} There are {all}"),
         None => format!("no {what} is called `{name}`; there are {all}"),
     }
@@ -278,6 +296,17 @@ mod tests {
             unknown("key", "x", []),
             "no key is called `x`; there are none"
         );
+        let said = |name| unknown_here("key", name, ["mss", "watch"], ("lane.", ["cache", "mss"]));
+        let there = "mss, watch, lane.cache";
+        for (name, question) in [
+            ("cache", "did you mean `lane.cache`? There"),
+            ("cach", "did you mean `lane.cache`? There"),
+            ("mess", "did you mean `mss`? There"),
+            ("x", "there"),
+        ] {
+            let wanted = format!("no key is called `{name}`; {question} are {there}");
+            assert_eq!(said(name), wanted);
+        }
     }
 
     #[test]

@@ -234,6 +234,24 @@ pub fn note_unused<'a>(specs: impl IntoIterator<Item = &'a str>, registry: &Regi
     }
 }
 
+/// Say on standard error, once, which protocols have numbers that the simulator minds as little as
+/// it looks at them, and daemons do.
+pub fn note_numbers<'a>(specs: impl IntoIterator<Item = &'a str>, registry: &Registry) {
+    let mut said = Vec::new();
+    for protocol in specs.into_iter().filter_map(|s| registry.resolve(s).ok()) {
+        let ends = &protocol.ends;
+        let wrong = unique(ends, registry.library()).err();
+        let wrong = wrong.and_then(|e| e.problems.into_iter().next().map(|p| p.what));
+        let Some(what) = wrong.or_else(|| foreign(ends.number)) else {
+            continue;
+        };
+        if !said.contains(&ends.name) {
+            eprintln!("Note: {}: {what}; daemons (emu, live) need that", ends.name);
+            said.push(ends.name.clone());
+        }
+    }
+}
+
 /// What series and `wifu ss --watch` may name.
 fn recordable_text(b: &Blueprint) -> String {
     let mut t = String::from("\n  Can be recorded (`record.series`, `wifu ss --watch`):\n");
@@ -524,8 +542,9 @@ fn checked(
 /// substrate.
 fn notes(b: &Blueprint, unnoticed: Option<&str>, anywhere: bool) -> String {
     let notes = unused(b).into_iter().chain(unnoticed.map(str::to_string));
+    let warned = foreign(b.number).filter(|_| anywhere);
     notes
-        .chain(foreign(b.number).filter(|_| anywhere))
+        .chain(warned.map(|why| format!("warning: {why}")))
         .map(|note| format!("; {note}"))
         .collect()
 }
@@ -539,7 +558,7 @@ fn foreign(number: u8) -> Option<String> {
         ),
         Ok(()) => return None,
     };
-    Some(format!("warning: {why}"))
+    Some(why)
 }
 
 /// Live, a protocol is known by its IP protocol number: two must not share one.

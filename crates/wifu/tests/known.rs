@@ -379,6 +379,60 @@ fn a_number_of_the_kernels_is_refused_for_hosts_and_not_for_the_simulator() {
 }
 
 #[test]
+fn the_simulator_says_of_numbers_that_daemons_would_refuse() {
+    let short = ["--topo", "linear,2", "--bytes", "10k"];
+    for (number, why) in [
+        (
+            "",
+            Some("IP protocol 216 is that of tcp-sack, and of what extends it"),
+        ),
+        (
+            "number = 17\n",
+            Some("IP protocol number 17 belongs to the kernel"),
+        ),
+        ("number = 240\n", None),
+    ] {
+        let mine = format!("[protocol.mine]\nextends = \"tcp-sack\"\n{number}");
+        let file = File::new("sim-number", &mine);
+        let words = ["sim", "--file", file.path(), "--protocol", "mine,iw=2"];
+        let (ok, said) = wifu(&[&words[..], &short].concat(), "");
+        assert!(ok, "{said}");
+        let told = said
+            .lines()
+            .find(|l| l.starts_with("Note: mine: IP protocol"));
+        assert_eq!(told.is_some(), why.is_some(), "{said}");
+        let needs = told.is_none_or(|l| l.contains(why.unwrap_or("-")) && l.contains("emu, live"));
+        assert!(needs, "{said}");
+    }
+}
+
+#[test]
+fn a_parameter_of_the_lane_is_found_without_its_prefix() {
+    for (word, question) in [
+        ("cache=3", "did you mean `lane.cache`?"),
+        ("cach=3", "did you mean `lane.cache`?"),
+        ("lane.cach=3", "did you mean `cache`?"),
+        ("blok=3", "did you mean `block`?"),
+    ] {
+        let (ok, said) = wifu(&["check", &format!("hop,{word}")], "");
+        assert!(!ok && said.contains(question), "{word}: {said}");
+        let flow = format!("n1:n2:hop,{word}");
+        let (ok, said) = wifu(&["sim", "--topo", "linear,2", "--flow", &flow], "");
+        assert!(!ok && said.contains(question), "{word}: {said}");
+    }
+}
+
+#[test]
+fn series_without_a_trace_say_what_is_missing() {
+    let (ok, said) = wifu(
+        &["sim", "--topo", "linear,2", "--series", "flow.1.cwnd"],
+        "",
+    );
+    let told = "--series flow.1.cwnd: says what --trace writes, and there is none: --trace FILE";
+    assert!(!ok && said.contains(told), "{said}");
+}
+
+#[test]
 fn check_warns_of_a_number_that_is_not_free_and_says_whence_it_is() {
     for (number, why) in [
         ("number = 17", "mine: ok"),

@@ -20,7 +20,7 @@ use wifu_sim::scenario::{FlowSpec, RecordSpec, Scenario, Secs, StopSpec};
 use wifu_sim::stage::Stage;
 use wifu_wire::ipv4::TTL;
 
-use crate::catalog::note_unused;
+use crate::catalog::{note_numbers, note_unused};
 use crate::known::Known;
 
 use alike::Difference;
@@ -193,7 +193,7 @@ pub struct Args {
     trace: Option<PathBuf>,
     /// With --trace: these series instead, such as flow.1.cwnd,flow.1.cubic.w_max; `wifu describe
     /// PROTOCOL` lists what there is, `all` is the usual ones
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "trace")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     series: Vec<String>,
     /// Write what became of each frame; `wifu trace` reads it
     #[arg(long, value_name = "FILE")]
@@ -220,6 +220,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         "--interval {}: write a number of seconds, 0.001 or more",
         args.interval
     );
+    ensure!(
+        args.series.is_empty() || args.trace.is_some(),
+        "--series {}: says what --trace writes, and there is none: --trace FILE",
+        args.series.join(",")
+    );
     let registry = &args.known.with(registry)?;
     let mut scenario = parsed(args, registry)?;
     name_ends(&mut scenario, registry)?;
@@ -232,7 +237,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     // The report says why attempts failed, and a trace changes nothing.
     traced.record.frames = true;
     let mut simulation = Simulation::new(&traced, registry)?;
-    note_unused(scenario.flow.iter().map(|f| &f.protocol[..]), registry);
+    let spoken = || scenario.flow.iter().map(|f| &f.protocol[..]);
+    note_unused(spoken(), registry);
+    note_numbers(spoken(), registry);
     note_far(&scenario, &simulation);
     let signals = Signals::block().context("blocking signals")?;
     let begun = Instant::now();

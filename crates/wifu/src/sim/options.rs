@@ -156,7 +156,8 @@ fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
             // A parameter that it knows has a wrong value.
             let unknown = error.to_string();
             ensure!(
-                unknown.contains(&format!("no parameter is called `{key}`")),
+                unknown.contains(&format!("no parameter is called `{key}`"))
+                    && !unknown.contains("`lane."),
                 "{unknown}"
             );
             bail!("\"{key}\" is no key of a flow and no parameter of {protocol}; {question}");
