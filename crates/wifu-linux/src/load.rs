@@ -34,7 +34,7 @@ pub enum LoadError {
     /// Its types may be laid out otherwise than ours.
     #[error(
         "{}\n  its interface:    {theirs}\n  this program's:   {ours}",
-        apart(theirs, ours)
+        apart(theirs, ours, &program())
     )]
     OtherInterface {
         /// The library's interface.
@@ -44,29 +44,60 @@ pub enum LoadError {
     },
 }
 
-/// In what two interfaces differ, and what to build.
-fn apart(theirs: &str, ours: &str) -> &'static str {
-    const PANIC: &str = ", panic = ";
-    match (theirs.split_once(PANIC), ours.split_once(PANIC)) {
-        (Some((its, a)), Some((own, b))) if its == own => match (a, b) {
-            ("unwind", "abort") => {
-                "built alike but in another profile: this program is of a release build, which ends \
-                 at a panic. Build the library by `cargo build --release` with panic = \"abort\" \
-                 under [profile.release] in its Cargo.toml, or take a wifu of `cargo build`"
-            }
-            ("abort", "unwind") => {
-                "built alike but in another profile: the library is of a release build that ends at \
-                 a panic, and this program is not. Take the library of `cargo build` (in \
-                 target/debug), or the wifu of `cargo build --release`; the lab's simulator wants the \
-                 one of `cargo build`"
-            }
-            _ => {
-                "built alike but for tests of conformance (feature `conform`), or this program was: \
-                 run `cargo build` again"
-            }
-        },
-        _ => "built against another WiFu, with another compiler or in another profile; rebuild it",
+/// In what two interfaces differ, which of both was built how, and what to build.
+fn apart(theirs: &str, ours: &str, program: &str) -> String {
+    let parts = |text: &str| {
+        let (of, rest) = text.split_once(", panic = ")?;
+        let plain = rest.strip_suffix(", conform");
+        let (panic, conform) = (plain.unwrap_or(rest), plain.is_some());
+        Some((of.to_string(), panic.to_string(), conform))
+    };
+    let (Some(its), Some(own)) = (parts(theirs), parts(ours)) else {
+        return OTHERWISE.into();
+    };
+    if its.0 != own.0 {
+        return OTHERWISE.into();
     }
+    let profile = match (&*its.1, &*own.1) {
+        ("unwind", "abort") => format!(
+            "the library is a debug build, which unwinds at a panic, and this program ({program}) a \
+             release build, which ends there. Build the library by `cargo build --release` with \
+             panic = \"abort\" under [profile.release] in its Cargo.toml; or take a wifu of `cargo \
+             build`, target/debug/wifu, which WIFU_BIN names to the lab"
+        ),
+        ("abort", "unwind") => format!(
+            "the library is a release build, which ends at a panic, and this program ({program}) \
+             unwinds there, as a debug build and the lab do. Take the library of `cargo build`, in \
+             target/debug; or the wifu of `cargo build --release`, which does for all but the lab's \
+             simulator"
+        ),
+        _ => String::new(),
+    };
+    let tests = match (its.2, own.2) {
+        (true, false) => String::from(
+            "the library is built for tests of conformance (feature `conform`), as `cargo test` \
+             leaves it: `cargo build` builds it without",
+        ),
+        (false, true) => format!(
+            "this program ({program}) is built for tests of conformance (feature `conform`), as \
+             `cargo test` leaves it: `cargo build -p wifu -p wifu-preload` builds it without"
+        ),
+        _ => String::new(),
+    };
+    let both = [profile, tests].into_iter().filter(|what| !what.is_empty());
+    format!(
+        "built alike, but {}",
+        both.collect::<Vec<_>>().join(". And ")
+    )
+}
+
+const OTHERWISE: &str = "built against another WiFu, with another compiler or in another profile; \
+                         rebuild it";
+
+/// The file of this program, for people.
+fn program() -> String {
+    let file = std::env::current_exe();
+    file.map_or_else(|_| "wifu".into(), |file| file.display().to_string())
 }
 
 /// Load a library and ask what it brings. Its code runs, with this program's rights, as that of any
@@ -155,22 +186,50 @@ mod tests {
     #[test]
     fn a_refusal_says_in_what_the_profiles_differ() {
         let of = |panic| format!("dead23a12dab7fdd (rustc 1.95.0, x86_64), panic = {panic}");
+        let release = "the library is a release build, which ends at a panic, and this program (W)";
+        let debug = "the library is a debug build, which unwinds at a panic, and this program (W)";
+        let program = "this program (W) is built for tests of conformance (feature `conform`)";
+        let library = "the library is built for tests of conformance (feature `conform`)";
         for (theirs, ours, says) in [
             (
                 "unwind",
                 "abort",
-                "with panic = \"abort\" under [profile.release]",
+                &[debug, "with panic = \"abort\" under [profile.release]"][..],
             ),
-            ("abort", "unwind", "Take the library of `cargo build`"),
-            ("unwind, conform", "unwind", "feature `conform`"),
+            (
+                "abort",
+                "unwind",
+                &[release, "Take the library of `cargo build`"],
+            ),
+            (
+                "unwind, conform",
+                "unwind",
+                &[library, "`cargo build` builds it without"],
+            ),
+            (
+                "unwind",
+                "unwind, conform",
+                &[program, "`cargo build -p wifu -p wifu-preload`"],
+            ),
+            (
+                "abort",
+                "unwind, conform",
+                &[release, ". And this program (W)", program],
+            ),
         ] {
-            let said = apart(&of(theirs), &of(ours));
-            assert!(
-                said.starts_with("built alike but") && said.contains(says),
-                "{said}"
-            );
+            let said = apart(&of(theirs), &of(ours), "W");
+            assert!(said.starts_with("built alike, but "), "{said}");
+            for part in says {
+                assert!(said.contains(part), "{part}: {said}");
+            }
         }
-        let other = apart("beef (rustc 1.94.0, x86_64), panic = unwind", &of("abort"));
+        let same = apart(&of("abort"), &of("unwind"), "W");
+        assert!(!same.contains("conform"), "{same}");
+        let other = apart(
+            "beef (rustc 1.94.0, x86_64), panic = unwind",
+            &of("abort"),
+            "W",
+        );
         assert!(other.starts_with("built against another WiFu"), "{other}");
     }
 
