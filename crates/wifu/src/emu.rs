@@ -41,7 +41,8 @@ macro_rules! commands {
   pingall               ping every host from every other
   iperf n1 n3 [...]     throughput, by iperf3 or for a protocol of WiFu's by wifu perf; iperf3's
                         words may follow: -t 5 -u -b 6M, -C reno, -C tcp-newreno
-  n1 iperf [...] n3     the same
+  n1 iperf [...] n3     the same; `&` at the end: in the background, for several flows at once
+  wait                  until the iperfs in the background are over
   links | dump | net    links with SNR and counts | hosts with queues and delays | who hears whom
   snr n1 n2 12          give a direction a mean SNR, dB
   cut n1 n2, restore    let nothing pass between two hosts; undo one cut, or all

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Read};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,12 @@ use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::Value as Json;
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::Host;
+use wifu_linux::terminal::{Terminal, goes_on_if_stopped};
 
 use crate::perf::{Protocol, parse_bytes, parse_rate_burst, parse_seconds};
 
 /// How often a running program is looked at.
-const LOOK: Duration = Duration::from_millis(10);
+pub const LOOK: Duration = Duration::from_millis(10);
 
 /// Number of SIGINT on all architectures of Linux.
 pub const SIGINT: i32 = 2;
@@ -24,6 +26,8 @@ pub enum Ended {
     Status(ExitStatus),
     /// We were told to end, by this signal.
     Signal(i32),
+    /// It goes on, and the terminal is not its own any more: Ctrl-Z.
+    Behind,
 }
 
 /// The names of hosts among the words become their addresses.
@@ -50,23 +54,44 @@ pub fn shell(host: Option<&Host>, line: &str) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Wait for a program. The terminal's Ctrl-C is for the program; other signals end it and us.
+/// The signal that ends us, if one came; at a terminal, Ctrl-C is for the program that runs.
+pub fn for_us(signals: &Signals) -> Option<i32> {
+    let terminal = io::stdin().is_terminal();
+    signals.take().filter(|n| !(terminal && *n == SIGINT))
+}
+
+/// Wait for a program, and end it once `told` gives a signal. At a terminal it is lent that, and
+/// goes on behind if it is stopped.
 ///
 /// # Errors
-/// If it cannot be waited for.
-pub fn wait(child: &mut Child, signals: &Signals) -> io::Result<Ended> {
-    let terminal = io::stdin().is_terminal();
+/// If it cannot be started or waited for.
+pub fn run(command: &mut Command, told: &dyn Fn() -> Option<i32>) -> io::Result<Ended> {
+    let Some(terminal) = Terminal::ours() else {
+        return wait(&mut command.spawn()?, told, false);
+    };
+    terminal.lend(command);
+    let ended = command
+        .spawn()
+        .and_then(|mut child| wait(&mut child, told, true));
+    // A terminal that is gone is nobody's.
+    let _ = terminal.take_back();
+    ended
+}
+
+fn wait(child: &mut Child, told: &dyn Fn() -> Option<i32>, lent: bool) -> io::Result<Ended> {
     loop {
         let ended = child.try_wait()?;
         // Also when it has ended: of a Ctrl-C, as a rule.
-        let for_us = signals.take().filter(|n| !(terminal && *n == SIGINT));
-        if let Some(number) = for_us {
+        if let Some(number) = told() {
             child.kill()?;
             child.wait()?;
             return Ok(Ended::Signal(number));
         }
         if let Some(status) = ended {
             return Ok(Ended::Status(status));
+        }
+        if lent && goes_on_if_stopped(child)? {
+            return Ok(Ended::Behind);
         }
         std::thread::sleep(LOOK);
     }
@@ -123,13 +148,11 @@ impl Meter {
     ///
     /// # Errors
     /// A `-C` without a name, a `-t` that is no time (iperf3 takes that for one without end), an
-    /// amount with a unit that there is not (iperf3 leaves it out), or an `&` at the end.
+    /// amount with a unit that there is not (iperf3 leaves it out), or an `&` in between.
     pub fn new(words: &[&str]) -> anyhow::Result<Meter> {
         ensure!(
-            !words.last().is_some_and(|w| w.ends_with('&')),
-            "iperf waits for its end, `&` is for programs on hosts: for two flows at once, n3 wifu \
-             perf -s &, then n1 wifu perf -c n3 -t 10 -C PROTOCOL &, likewise for the others (the \
-             emulation with --serve PROTOCOL); of the kernel's TCP by iperf3"
+            !words.iter().any(|w| w.ends_with('&')),
+            "`&` stands at the end of a line: the next flow is another line"
         );
         if let Some(text) = given(words, "-t", "--time") {
             let seconds = parse_seconds(text).map_err(|why| anyhow!("-t {text}: {why}"))?;
@@ -190,19 +213,9 @@ impl Meter {
         Ok(command)
     }
 
-    /// Measure from one host to another; `told` is for programs of WiFu's. None if a signal ended
-    /// it, which is told.
-    ///
-    /// # Errors
-    /// If the program is missing or fails, with what it said.
-    pub fn run(
-        &self,
-        (from, to): (&Host, &Host),
-        told: &[(&'static str, OsString)],
-        signals: &Signals,
-    ) -> anyhow::Result<Result<Throughput, i32>> {
-        let server = self
-            .command(to, told)?
+    /// Have a server listen on a host.
+    fn serve(&self, command: &mut Command, (host, port): (&Host, u16)) -> anyhow::Result<Reaped> {
+        let server = command
             .args(["-s", "-1"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -211,22 +224,46 @@ impl Meter {
             .context(self.name())?;
         let mut server = Reaped(server);
         let deadline = Instant::now() + Duration::from_secs(5);
-        while !listens(to)? {
+        while !listens(host, port)? {
             ensure!(Instant::now() < deadline, "the server does not listen");
             ensure!(server.0.try_wait()?.is_none(), "the server ended at once");
             std::thread::sleep(LOOK);
         }
+        Ok(server)
+    }
+
+    /// Measure from one host to another at a port; `known` is for programs of WiFu's. None if `told`
+    /// gave a signal, which ended it, and is given. What runs behind is in a group of its own, which
+    /// no key of the terminal reaches.
+    ///
+    /// # Errors
+    /// If the program is missing or fails, with what it said.
+    pub fn run(
+        &self,
+        (from, to, port): (&Host, &Host, u16),
+        known: &[(&'static str, OsString)],
+        (behind, told): (bool, &dyn Fn() -> Option<i32>),
+    ) -> anyhow::Result<Result<Throughput, i32>> {
+        let place = ["-p", &port.to_string()].map(String::from);
+        let command = |host| {
+            let mut command = self.command(host, known)?;
+            if behind {
+                command.process_group(0);
+            }
+            anyhow::Ok(command)
+        };
+        let _server = self.serve(command(to)?.args(&place), (to, port))?;
         // A server of datagrams must tell itself what it received.
         let datagram = self.wifu.is_none() && self.words.iter().any(|w| w == "-u");
         let tell: &[&str] = match datagram {
             true => &["--get-server-output"],
             false => &[],
         };
-        let mut client = self.command(from, told)?;
+        let mut client = command(from)?;
         let address = to.address.to_string();
-        client.args(["-J", "-c", &address]);
+        client.args(["-J", "-c", &address]).args(&place);
         client.args(tell).args(&self.words);
-        let (stdout, stderr) = match output(&mut client, signals).context(self.name())? {
+        let (stdout, stderr) = match output(&mut client, told).context(self.name())? {
             Ok(both) => both,
             Err(number) => return Ok(Err(number)),
         };
@@ -271,8 +308,8 @@ fn given<'a>(words: &[&'a str], short: &str, long: &str) -> Option<&'a str> {
 /// What a program says on both outputs.
 type Both = (Vec<u8>, Vec<u8>);
 
-/// What a program says, or the signal that ended it and us.
-fn output(command: &mut Command, signals: &Signals) -> io::Result<Result<Both, i32>> {
+/// What a program says, or the signal that ended it.
+fn output(command: &mut Command, told: &dyn Fn() -> Option<i32>) -> io::Result<Result<Both, i32>> {
     fn all(pipe: Option<impl Read>) -> Vec<u8> {
         let mut octets = Vec::new();
         // What was read so far will do.
@@ -285,7 +322,7 @@ fn output(command: &mut Command, signals: &Signals) -> io::Result<Result<Both, i
     std::thread::scope(|scope| {
         let said = scope.spawn(|| all(said));
         let wrong = scope.spawn(|| all(wrong));
-        if let Ended::Signal(number) = wait(&mut child, signals)? {
+        if let Ended::Signal(number) = wait(&mut child, told, false)? {
             return Ok(Err(number));
         }
         let ended = |_| io::Error::other("a thread that reads has panicked");
@@ -315,18 +352,19 @@ fn late(end: &Json) -> Option<f64> {
     (sent - received > 0.01 * received).then_some(sent - received)
 }
 
-/// Whether somebody listens at iperf3's port.
-fn listens(host: &Host) -> anyhow::Result<bool> {
+/// Whether somebody listens at a port.
+fn listens(host: &Host, port: u16) -> anyhow::Result<bool> {
     let read = || {
         let both = ["tcp", "tcp6"].map(|n| format!("/proc/thread-self/net/{n}"));
         both.map(|p| std::fs::read_to_string(p).unwrap_or_default())
     };
-    // Port 5201, state LISTEN.
+    // State LISTEN.
+    let end = format!(":{port:04X}");
     let open = |text: &String| {
         let lines = text.lines();
         lines.map(str::to_string).any(|l| {
             let words: Vec<&str> = l.split_whitespace().collect();
-            words.get(1).is_some_and(|w| w.ends_with(":1451")) && words.get(3) == Some(&"0A")
+            words.get(1).is_some_and(|w| w.ends_with(&end)) && words.get(3) == Some(&"0A")
         })
     };
     Ok(host.namespace.run(read)?.iter().any(open))
@@ -364,11 +402,11 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_iperf_behind_is_told_the_way() {
-        for line in ["-t 10 -C tcp-sack &", "-C tcp-sack&", "&"] {
+    fn a_line_is_one_flow() {
+        for line in ["-t 10 & iperf n2 n4", "-C tcp-sack& iperf"] {
             let words: Vec<&str> = line.split(' ').collect();
             let error = Meter::new(&words).err().expect(line).to_string();
-            assert!(error.contains("wifu perf -s &"), "{line}: {error}");
+            assert!(error.contains("another line"), "{line}: {error}");
         }
     }
 

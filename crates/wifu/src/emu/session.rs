@@ -2,34 +2,37 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Map as Object, Value as Json, json};
 use wifu_linux::bsd::Signals;
 use wifu_linux::emu::control::names;
 use wifu_linux::emu::{Emulation, Host, Order, Reply};
-use wifu_node::{Registry, Substrate};
+use wifu_node::Registry;
 use wifu_wire::names::ending;
 
 use super::daemons::{Daemons, Serving};
 use super::input::Input;
 use super::map::Map;
-use super::programs::{self, Ended, Meter};
+use super::programs::{self, Ended};
 use super::scenario::HostKeys;
 use super::{Args, COMMANDS, Test};
-use crate::perf;
+use iperf::{Behind, behind};
+
+mod iperf;
 
 /// What a terminal is asked with.
 const PROMPT: &str = "wifu> ";
 
 /// What the prompt knows besides programs on hosts and the orders of a running emulation.
-const NAMES: [&str; 12] = [
-    "pingall", "iperf", "dump", "net", "map", "xterm", "kill", "serve", "sh", "source", "help",
-    "exit",
+const NAMES: [&str; 13] = [
+    "pingall", "iperf", "wait", "dump", "net", "map", "xterm", "kill", "serve", "sh", "source",
+    "help", "exit",
 ];
 
 /// An emulation and who asks for what.
@@ -50,6 +53,8 @@ pub struct Session {
     input: Input,
     /// A signal told us to end.
     ended: Option<i32>,
+    /// Flows that are measured in the background.
+    behind: Vec<Behind>,
     /// Commands that failed: refused here, or programs that ended with another status than 0.
     failed: usize,
     /// Outcomes of pingall and iperf.
@@ -90,6 +95,7 @@ impl Session {
             known,
             input: Input::default(),
             ended: None,
+            behind: Vec::new(),
             failed: 0,
             tests: json!({}),
         })
@@ -124,6 +130,7 @@ impl Session {
         {
             self.source(path)?;
         }
+        self.end_all();
         // Who types commands has seen it.
         let seen = io::stdin().is_terminal() && args.test.is_empty();
         if self.failed > 0 && !seen && self.ended.is_none() {
@@ -206,6 +213,7 @@ impl Session {
             }
             // A Ctrl-C during a command was for the command.
             self.interrupted();
+            self.gather();
         }
         Ok(())
     }
@@ -261,6 +269,12 @@ impl Session {
             if !self.emulation.is_running() {
                 bail!("the radio's thread has ended");
             }
+            if self.is_over_behind() && stdin.is_terminal() {
+                println!();
+                self.gather();
+                print!("{PROMPT}");
+                io::stdout().flush()?;
+            }
             if readable {
                 self.input.read(&stdin)?;
             }
@@ -303,6 +317,7 @@ impl Session {
             "help" | "?" => self.say(COMMANDS),
             "pingall" => self.pingall()?,
             "iperf" => self.iperf(rest)?,
+            "wait" => self.wait_for_all(),
             "net" => self.net()?,
             "dump" => self.say(&self.ask(Order::Nodes)?.to_string()),
             "map" => self.map()?,
@@ -365,21 +380,24 @@ impl Session {
     /// Whom `n1 iperf -C tcp-newreno n3` measures to, and the other words. A line with `-c` or `-s`
     /// runs the program of that name.
     fn measured<'a>(&self, line: &'a str) -> Option<(String, Vec<&'a str>)> {
-        let mut words: Vec<&str> = line.strip_prefix("iperf ")?.split_whitespace().collect();
+        let words: Vec<&str> = line.strip_prefix("iperf ")?.split_whitespace().collect();
+        let (mut words, is_behind) = behind(&words);
         let own = |w: &&str| matches!(*w, "-c" | "--client" | "-s" | "--server");
         if words.iter().any(own) {
             return None;
         }
         let at = words.iter().position(|w| self.host(w).is_ok())?;
-        Some((words.remove(at).to_string(), words))
+        let to = words.remove(at).to_string();
+        words.extend(is_behind.then_some("&"));
+        Some((to, words))
     }
 
     fn foreground(&mut self, command: &mut Command) -> anyhow::Result<()> {
         if self.quiet {
             command.stdout(io::stderr());
         }
-        let mut child = command.spawn().context("sh")?;
-        match programs::wait(&mut child, &self.signals)? {
+        let told = || programs::for_us(&self.signals);
+        match programs::run(command, &told).context("sh")? {
             Ended::Status(status) => {
                 if let Some(code) = status.code().filter(|c| *c != 0) {
                     // The shell's word for a command that there is not.
@@ -392,6 +410,7 @@ impl Session {
                 self.failed += usize::from(!status.success());
             }
             Ended::Signal(number) => self.ended = Some(number),
+            Ended::Behind => self.say("\n(goes on in the background)"),
         }
         Ok(())
     }
@@ -422,69 +441,6 @@ impl Session {
             "{dropped:.0}% dropped ({received}/{sent} received)"
         ));
         self.tests["pingall"] = json!({"sent": sent, "received": received, "rtt_ms": times});
-        Ok(())
-    }
-
-    fn iperf(&mut self, words: &[&str]) -> anyhow::Result<()> {
-        let [from, to, rest @ ..] = words else {
-            bail!("write iperf FROM TO [iperf3's words], such as iperf n1 n3 -t 5 -C tcp-newreno");
-        };
-        let (a, b) = (self.host(from)?.clone(), self.host(to)?.clone());
-        ensure!(a.name != b.name, "two different hosts, please");
-        let meter = Meter::new(rest)?;
-        if let Some(spec) = &meter.wifu {
-            perf::check_name(spec, &self.known)?;
-            let protocol = self.known.resolve_on(spec, Substrate::Emu)?;
-            ensure!(
-                !protocol.has_hops() || self.daemons.serve_any(),
-                "{0} brings something for nodes on the way: wifu emu --serve {0}",
-                protocol.ends.name
-            );
-            self.daemons.ensure(&a)?;
-            self.daemons.ensure(&b)?;
-        }
-        let found = match meter.run((&a, &b), &self.told, &self.signals)? {
-            Ok(found) => found,
-            Err(number) => {
-                self.ended = Some(number);
-                return Ok(());
-            }
-        };
-        let received = found.received.context("nobody says what arrived")?;
-        let rate = received * self.dilation;
-        let mut text = format!(
-            "{from} to {to} by {}: {:.3} Mb/s received",
-            meter.protocol(&found.all),
-            rate / 1e6
-        );
-        if self.dilation != 1.0 {
-            text += " per second of model time";
-        }
-        if let Some(lost) = found.lost {
-            text += &format!(", {lost:.2} % of datagrams lost");
-        }
-        if let Some(n) = found.retransmits {
-            text += &format!(", {n} retransmissions");
-        }
-        if let Some(late) = found.late {
-            text += &format!(
-                "; {:.2} MB more were in the send buffer or on their way when counting ended, \
-                 {:.1} s at this rate",
-                late / 1e6,
-                late * 8.0 / received.max(1.0)
-            );
-        }
-        self.say(&text);
-        let program = if meter.wifu.is_some() {
-            "perf"
-        } else {
-            "iperf3"
-        };
-        let one = json!({"from": from, "to": to, "bits_per_second": rate, program: found.all});
-        match self.tests["iperf"].as_array_mut() {
-            Some(all) => all.push(one),
-            None => self.tests["iperf"] = json!([one]),
-        }
         Ok(())
     }
 
@@ -520,6 +476,8 @@ impl Session {
             .args(["-T", name])
             .envs(self.told.iter().cloned())
             .stdin(Stdio::null())
+            // Ctrl-C at the prompt is not for windows.
+            .process_group(0)
             .spawn()
             .with_context(|| format!("xterm (Debian: xterm); or {instead}"))?;
         Ok(())

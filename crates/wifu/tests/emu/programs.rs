@@ -228,6 +228,48 @@ fn the_prompt_measures_protocols_of_ours_and_of_a_file_beside_the_kernels() {
     assert!(!said.contains("snr A B DB"), "the whole list: {said}");
 }
 
+#[test]
+fn iperf_in_the_background_leaves_the_prompt_to_others_and_tells_its_outcome() {
+    if !privileged() {
+        return;
+    }
+    let lines = "n1 iperf -t 3 -C reno n3 &\niperf n2 n3 -t 1 -C tcp-newreno\nwait\n\
+                 iperf n3 n1 -t 1&\niperf n3 n1 -t abc &\n";
+    let label = format!("t-behind-{}", std::process::id());
+    let lines = format!("{lines}iperf n3 n1 -C bogus-x &\n");
+    let mut emu = Command::new(WIFU);
+    emu.args(["emu", "--share", "--json", "--name", &label]);
+    emu.args(["--topo", "linear,3,rate=24M"]);
+    emu.stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut emu = emu.spawn().expect("wifu emu");
+    let mut typed = emu.stdin.take().expect("piped");
+    typed.write_all(lines.as_bytes()).expect("lines");
+    drop(typed);
+    let output = emu.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let all: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    let tests = all["wifu"]["tests"]["iperf"].as_array().expect(&said);
+    let ends = |of: &Value| format!("{}{}", of["from"], of["to"]).replace('"', "");
+    let order: Vec<String> = tests.iter().map(ends).collect();
+    assert_eq!(order, ["n2n3", "n1n3", "n3n1"], "{said}");
+    let began = |of: &Value| {
+        of["start"]["timestamp"]["timesecs"]
+            .as_f64()
+            .expect("a time")
+    };
+    let (front, behind) = (began(&tests[0]["perf"]), began(&tests[1]["iperf3"]));
+    assert!(front - behind < 3.0, "both at once: {front} {behind}");
+    assert!(
+        said.contains("iperf n1 n3 -t 3 -C reno: in the background"),
+        "{said}"
+    );
+    assert!(said.contains("waiting for iperf n3 n1 -t 1;"), "{said}");
+    assert!(said.contains("commands that failed: 2"), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+}
+
 /// `wifu emu` reads signals from a descriptor; its hosts' programs must not inherit that.
 #[test]
 fn programs_of_the_prompt_hear_signals() {
@@ -250,7 +292,7 @@ fn a_ctrl_c_where_nothing_runs_says_how_to_end() {
         return;
     }
     let dir = Scratch::new("terminal");
-    let line = format!("{WIFU} emu --name terminal --topo linear,2");
+    let line = format!("{WIFU} emu --share --name terminal --topo linear,2");
     let mut script = Command::new("script");
     script
         .args(["-qefc", &line, "/dev/null"])
@@ -267,16 +309,28 @@ fn a_ctrl_c_where_nothing_runs_says_how_to_end() {
         }
     };
     until("wifu> ");
-    for (keys, then) in [
-        ("\x03", "another Ctrl-C ends the emulation)"),
-        ("nothing\r", "hosts are n1 to n2"),
-        ("\x03", "another Ctrl-C ends the emulation)"),
-    ] {
+    let inside = "ip netns pids wifu-terminal-n1 | xargs -I{} cat /proc/{}/comm";
+    let pings = format!("n1 echo $({inside} | grep -c ping) pings\r");
+    let mut type_in = |keys: &str, then: &[&str]| {
         typed.write_all(keys.as_bytes()).expect("typed");
-        until(then);
-        until("wifu> ");
-    }
-    typed.write_all(b"\x03").expect("typed");
+        then.iter().for_each(|wanted| until(wanted));
+    };
+    let told = ["another Ctrl-C ends the emulation)", "wifu> "];
+    type_in("\x03", &told);
+    type_in("nothing\r", &["hosts are n1 to n2", "wifu> "]);
+    // Ctrl-C is for what runs in front, and what runs behind goes on.
+    type_in("n1 ping -q 10.0.0.2 >ping 2>&1 &\r", &["wifu> "]);
+    type_in("\x03", &told);
+    type_in("n1 ping -c1000 n2\r", &["icmp_seq=1 "]);
+    type_in("\x03", &["packets transmitted", "wifu> "]);
+    type_in("n1 ping -c1000 n2\r", &["icmp_seq=1 "]);
+    type_in("\x1a", &["goes on in the background", "wifu> "]);
+    type_in("\x03", &told);
+    type_in(&pings, &["2 pings", "wifu> "]);
+    type_in("sh expr 40 + 2; sleep 1000\r", &["42\r\n"]);
+    type_in("\x03", &["wifu> "]);
+    type_in("\x03", &told);
+    type_in("\x03", &[]);
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(128 + 2), "by the second in a row");
 }

@@ -1,0 +1,228 @@
+//! What `iperf` measures: one flow after the other, or behind the prompt (`&`).
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use serde_json::json;
+use wifu_linux::emu::Host;
+use wifu_node::Substrate;
+
+use super::Session;
+use crate::emu::programs::{self, Meter, Throughput};
+use crate::perf;
+
+/// iperf3's, and that of `wifu perf`. Those behind take the next ones.
+const PORT: u16 = 5201;
+/// What a flow behind the prompt is told to end by.
+const SIGTERM: i32 = 15;
+
+/// A flow to be measured.
+struct Flow {
+    from: Host,
+    to: Host,
+    port: u16,
+    meter: Meter,
+    known: Vec<(&'static str, OsString)>,
+    /// As it was typed, without the `&`.
+    line: String,
+}
+
+/// One that is measured while the prompt takes other commands.
+pub(super) struct Behind {
+    flow: Arc<Flow>,
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<anyhow::Result<Result<Throughput, i32>>>,
+}
+
+impl Behind {
+    fn start(flow: Flow) -> Behind {
+        let (flow, over) = (Arc::new(flow), Arc::new(AtomicBool::new(false)));
+        let (its, told) = (flow.clone(), over.clone());
+        let thread = std::thread::spawn(move || {
+            let place = (&its.from, &its.to, its.port);
+            let told = || told.load(Ordering::Relaxed).then_some(SIGTERM);
+            its.meter.run(place, &its.known, (true, &told))
+        });
+        Behind { flow, over, thread }
+    }
+
+    fn end(self) -> anyhow::Result<Result<Throughput, i32>> {
+        let ended = self.thread.join();
+        ended.map_err(|_| anyhow!("the thread that measures has panicked"))?
+    }
+}
+
+/// Words without an `&` at the end, and whether there was one.
+pub(super) fn behind<'a>(words: &[&'a str]) -> (Vec<&'a str>, bool) {
+    let mut words = words.to_vec();
+    let last = words.last().copied().unwrap_or_default();
+    let Some(word) = last.strip_suffix('&') else {
+        return (words, false);
+    };
+    words.pop();
+    words.extend(Some(word).filter(|word| !word.is_empty()));
+    (words, true)
+}
+
+impl Session {
+    pub(super) fn iperf(&mut self, words: &[&str]) -> anyhow::Result<()> {
+        let (words, is_behind) = behind(words);
+        let [from, to, rest @ ..] = &words[..] else {
+            bail!("write iperf FROM TO [iperf3's words], such as iperf n1 n3 -t 5 -C tcp-newreno");
+        };
+        let (a, b) = (self.host(from)?.clone(), self.host(to)?.clone());
+        ensure!(a.name != b.name, "two different hosts, please");
+        let meter = Meter::new(rest)?;
+        if let Some(spec) = &meter.wifu {
+            perf::check_name(spec, &self.known)?;
+            let protocol = self.known.resolve_on(spec, Substrate::Emu)?;
+            ensure!(
+                !protocol.has_hops() || self.daemons.serve_any(),
+                "{0} brings something for nodes on the way: wifu emu --serve {0}",
+                protocol.ends.name
+            );
+            self.daemons.ensure(&a)?;
+            self.daemons.ensure(&b)?;
+        }
+        let taken = |port: &u16| self.behind.iter().any(|one| one.flow.port == *port);
+        let flow = Flow {
+            from: a,
+            to: b,
+            port: (PORT..)
+                .find(|port| !taken(port))
+                .context("no port is free")?,
+            meter,
+            known: self.told.clone(),
+            line: format!("iperf {}", words.join(" ")),
+        };
+        if is_behind {
+            self.say(&format!(
+                "{}: in the background; `wait` waits for its outcome",
+                flow.line
+            ));
+            self.behind.push(Behind::start(flow));
+            return Ok(());
+        }
+        let (place, told) = ((&flow.from, &flow.to, flow.port), || {
+            programs::for_us(&self.signals)
+        });
+        match flow.meter.run(place, &flow.known, (false, &told))? {
+            Ok(found) => self.measured_at(&flow, found)?,
+            Err(number) => self.ended = Some(number),
+        }
+        Ok(())
+    }
+
+    /// Whether one behind has ended, and it has not been told yet.
+    pub(super) fn is_over_behind(&self) -> bool {
+        self.behind.iter().any(|one| one.thread.is_finished())
+    }
+
+    /// Tell the outcome of flows behind that have ended.
+    pub(super) fn gather(&mut self) {
+        let over = |one: &Behind| one.thread.is_finished();
+        while let Some(at) = self.behind.iter().position(over) {
+            let flow = self.behind[at].flow.clone();
+            if let Err(error) = self.outcome_of(at, &flow) {
+                eprintln!("{}: {error:#}", flow.line);
+                self.failed += 1;
+            }
+        }
+    }
+
+    fn outcome_of(&mut self, at: usize, flow: &Flow) -> anyhow::Result<()> {
+        match self.behind.remove(at).end()? {
+            Ok(found) => self.measured_at(flow, found),
+            Err(_) => bail!("it was ended before it was over"),
+        }
+    }
+
+    /// Until all flows behind have ended, or a signal came, which ends them once the session ends.
+    pub(super) fn wait_for_all(&mut self) {
+        while !self.behind.is_empty() && self.ended.is_none() {
+            self.gather();
+            if self.interrupted() {
+                return;
+            }
+            std::thread::sleep(programs::LOOK);
+        }
+    }
+
+    /// The session is over: flows behind are waited for, unless a signal comes.
+    pub(super) fn end_all(&mut self) {
+        self.gather();
+        for one in self.behind.iter().filter(|_| self.ended.is_none()) {
+            eprintln!("waiting for {}; Ctrl-C ends it", one.flow.line);
+        }
+        self.wait_for_all();
+        for one in &self.behind {
+            one.over.store(true, Ordering::Relaxed);
+        }
+        while !self.behind.is_empty() {
+            self.gather();
+            std::thread::sleep(programs::LOOK);
+        }
+    }
+
+    /// Say and keep what was measured.
+    fn measured_at(&mut self, flow: &Flow, found: Throughput) -> anyhow::Result<()> {
+        let (from, to) = (&flow.from.name, &flow.to.name);
+        let received = found.received.context("nobody says what arrived")?;
+        let rate = received * self.dilation;
+        let mut text = format!(
+            "{from} to {to} by {}: {:.3} Mb/s received",
+            flow.meter.protocol(&found.all),
+            rate / 1e6
+        );
+        if self.dilation != 1.0 {
+            text += " per second of model time";
+        }
+        if let Some(lost) = found.lost {
+            text += &format!(", {lost:.2} % of datagrams lost");
+        }
+        if let Some(n) = found.retransmits {
+            text += &format!(", {n} retransmissions");
+        }
+        if let Some(late) = found.late {
+            text += &format!(
+                "; {:.2} MB more were in the send buffer or on their way when counting ended, \
+                 {:.1} s at this rate",
+                late / 1e6,
+                late * 8.0 / received.max(1.0)
+            );
+        }
+        self.say(&text);
+        let program = match flow.meter.wifu {
+            Some(_) => "perf",
+            None => "iperf3",
+        };
+        let one = json!({"from": from, "to": to, "bits_per_second": rate, program: found.all});
+        match self.tests["iperf"].as_array_mut() {
+            Some(all) => all.push(one),
+            None => self.tests["iperf"] = json!([one]),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ampersand_ends_a_line_alone_or_at_a_word() {
+        for (line, words, is_behind) in [
+            ("n1 n3 -t 10 &", "n1 n3 -t 10", true),
+            ("n1 n3&", "n1 n3", true),
+            ("n1 n3", "n1 n3", false),
+            ("n1 & n3", "n1 & n3", false),
+        ] {
+            let given: Vec<&str> = line.split(' ').collect();
+            let (left, is) = behind(&given);
+            assert_eq!((left.join(" ").as_str(), is), (words, is_behind), "{line}");
+        }
+    }
+}
