@@ -423,6 +423,13 @@ fn a_parameter_of_the_lane_is_found_without_its_prefix() {
 }
 
 #[test]
+fn a_command_that_is_built_for_tests_says_so() {
+    let (ok, said) = wifu(&["--version"], "");
+    let told = said.contains("built for tests, feature `conform`");
+    assert!(ok && told == wifu_engine::CONFORM, "{said}");
+}
+
+#[test]
 fn series_without_a_trace_say_what_is_missing() {
     let (ok, said) = wifu(
         &["sim", "--topo", "linear,2", "--series", "flow.1.cwnd"],
