@@ -1,9 +1,9 @@
 //! WiFu live on Linux: carriers, the daemon and its event loop.
 //!
 //! The only crate, next to the socket library, that calls the operating system. `unsafe` lives in
-//! [`sys`], `batch`, `datagram`, `six`, [`schedule`], [`ring`], `bpf`, [`terminal`] and [`bsd`], each a
-//! thin layer over a few system calls, and in [`load`], which calls the dynamic linker; everything
-//! else is safe Rust above them.
+//! [`sys`], `batch`, `datagram`, `six`, [`schedule`], [`ring`], `bpf`, [`terminal`] and [`bsd`],
+//! each a thin layer over a few system calls, and in [`load`], which calls the dynamic linker;
+//! everything else is safe Rust above them.
 
 pub mod answers;
 mod batch;

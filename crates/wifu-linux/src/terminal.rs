@@ -13,7 +13,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// The terminal on standard input. None if there is no terminal, or if its keys are not for this
+    /// The terminal on standard input. None if there is none, or if its keys are not for this
     /// process's group.
     #[must_use]
     pub fn ours() -> Option<Terminal> {

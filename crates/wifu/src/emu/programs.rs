@@ -232,9 +232,9 @@ impl Meter {
         Ok(server)
     }
 
-    /// Measure from one host to another at a port; `known` is for programs of WiFu's. None if `told`
-    /// gave a signal, which ended it, and is given. What runs behind is in a group of its own, which
-    /// no key of the terminal reaches.
+    /// Measure from one host to another at a port; `known` is for programs of WiFu's. The signal
+    /// instead if `told` gave one, which ended it. What runs behind is in a group of its own,
+    /// which no key of the terminal reaches.
     ///
     /// # Errors
     /// If the program is missing or fails, with what it said.
