@@ -106,8 +106,6 @@ struct HopBlock {
     micro: u32,
     table: Table,
     own: Own,
-    /// The destination has all up to this one.
-    acked: Option<Seq>,
     /// One past the last number that the source is known to have.
     top: Option<Seq>,
     asked: Asked,
@@ -132,7 +130,6 @@ impl HopBlock {
             micro: p.int("micro") as u32,
             table: Table::new(places, p.int("cache") as usize, p.int("burst") as u32),
             own: Own::default(),
-            acked: None,
             top: None,
             asked: Asked::new(),
             patient: Time::ZERO,
@@ -160,7 +157,7 @@ impl HopBlock {
 
     /// The destination has this number.
     fn arrived(&self, number: Seq) -> bool {
-        self.acked.is_some_and(|a| number.upto(a))
+        self.table.arrived(number)
     }
 
     /// Until a question that leaves now is repeated.
@@ -272,7 +269,10 @@ impl HopBlock {
         }
         let (head, told) = (seg.head, told_upto(seg.head, b.end()));
         let sent = b.packets.iter().any(|p| p.mark == Mark::Sent);
+        let acked = self.table.acked;
         b.mark(|n, was| match names(head, n) {
+            // It did not hear the acknowledgement; nobody sends that any more.
+            _ if acked.is_some_and(|a| n.upto(a)) => Mark::There,
             true => Mark::Due,
             false if n.before(told) => Mark::There,
             false => was,
@@ -287,8 +287,7 @@ impl HopBlock {
             let until = now + self.patience(more);
             self.table.blocks[at].phase = Phase::Rests(until);
         } else if b.there() {
-            (b.phase, b.anew, b.gone) = (Phase::Done, false, true);
-            b.urged = false;
+            b.done();
             self.add(Count::Handed, 1);
             self.table.trim(|t| cx.out.release(t));
             self.admit(cx);
@@ -304,11 +303,11 @@ impl HopBlock {
         let begged = |b: &Beg| b.first.plus(b.size - 1).upto(ack);
         self.asked.beg = self.asked.beg.filter(|b| !begged(b));
         self.rearm(cx);
-        if self.acked.is_some_and(|a| ack.upto(a)) {
+        if self.arrived(ack) {
             return;
         }
-        self.acked = Some(ack);
-        self.table.acknowledge(ack, |t| cx.out.release(t));
+        let handed = self.table.acknowledge(ack, |t| cx.out.release(t));
+        self.add(Count::Handed, u32::from(handed));
         self.admit(cx);
         self.drive(cx);
     }
@@ -463,8 +462,10 @@ impl Component for HopBlock {
                 self.next = cx.board.site.next_hop;
                 self.rtt.clear();
                 let on = |b: &&mut Block| b.phase != Phase::Done;
+                let acked = self.table.acked;
                 for b in self.table.blocks.iter_mut().filter(on) {
                     b.mark(|_, _| Mark::Due);
+                    b.arrived(acked);
                     b.again();
                 }
             }
@@ -1015,6 +1016,75 @@ mod tests {
             let _ = come(&mut t, Seq(21), 2, n);
         }
         assert_eq!(says(&mut t).map(|s| (s.1, s.3)), Some((Seq(21), true)));
+    }
+
+    /// A destination without room acknowledges part of a block. Nobody sends that again: who lost
+    /// the block goes on without, however little the rest is.
+    #[test]
+    fn what_the_destination_has_of_a_block_is_not_waited_for() {
+        for first in [Seq(1), NEAR_THE_WRAP] {
+            let mut t = lane(&[("cache", "0")]);
+            for n in 0..10 {
+                let _ = come(&mut t, first, 10, n);
+            }
+            hand_on(&mut t, first, 10);
+            ack(&mut t, first.plus(4));
+            bsyn(&mut t, first, 10, true);
+            while says(&mut t).is_some_and(|s| s.0 != hop::BSYN) {}
+            back(&mut t, first, 10, 3, &[(0, 10)]);
+            assert_eq!(
+                come_again(&mut t, first, 10, 4),
+                Admit::Drop("the destination has it")
+            );
+            for n in 5..10 {
+                assert_eq!(come_again(&mut t, first, 10, n), Admit::Pass);
+            }
+            assert_eq!(leave(&mut t, first).0, [5, 6, 7, 8, 9]);
+            let (.., round, _, _) = says(&mut t).expect("a question");
+            // The next node did not hear the acknowledgement.
+            back(&mut t, first, 10, round, &[(0, 5)]);
+            assert_eq!((probe(&t, "handed"), probe(&t, "revived")), (2.0, 0.0));
+            // Of one that it knows nothing of but that, the rest is asked for.
+            let mut t = lane(&[]);
+            let _ = come(&mut t, first, 10, 9);
+            ack(&mut t, first.plus(4));
+            bsyn(&mut t, first, 10, false);
+            let rest = (first.plus(5), first.plus(9));
+            assert_eq!(says(&mut t).map(|s| s.4), Some(vec![rest]));
+        }
+    }
+
+    /// What the next node did not list and what the destination has are the whole block.
+    #[test]
+    fn a_block_whose_rest_the_destination_has_takes_no_place() {
+        for left in [false, true] {
+            let mut t = lane(&[]);
+            for n in 0..10 {
+                let _ = come(&mut t, Seq(1), 10, n);
+            }
+            let (.., round, _, _) = says(&mut t).expect("a question");
+            back(&mut t, Seq(1), 10, round, &[(0, 3)]);
+            if left {
+                assert_eq!(leave(&mut t, Seq(1)).0, [0, 1, 2]);
+            }
+            ack(&mut t, Seq(2));
+            assert_eq!(probe(&t, "custody"), 1.0);
+            ack(&mut t, Seq(3));
+            assert_eq!((probe(&t, "custody"), probe(&t, "handed")), (0.0, 1.0));
+            assert!(t.offer(Kind::Urgent).is_none() && t.offer(Kind::New).is_none());
+        }
+        // What went before is asked for.
+        let mut t = lane(&[]);
+        for n in 0..10 {
+            let _ = come(&mut t, Seq(1), 10, n);
+        }
+        let (.., round, _, _) = says(&mut t).expect("a question");
+        back(&mut t, Seq(1), 10, round, &[(8, 10)]);
+        assert_eq!(leave(&mut t, Seq(1)).0, [8, 9]);
+        let _ = t.signal(Signal::Returned(Seq(9)));
+        ack(&mut t, Seq(9));
+        let (kind, of, ..) = says(&mut t).expect("a question");
+        assert_eq!((kind, of), (hop::BSYN, Seq(1)));
     }
 
     /// Whoever lists for ever what it was sent gets it less and less often, and then not at all.

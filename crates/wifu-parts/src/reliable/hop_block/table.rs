@@ -121,10 +121,12 @@ impl Block {
         (self.beyond || self.gone) && self.phase != Phase::Done
     }
 
-    /// Whether nothing of it is here, nor on its way up the node, nor at the next one.
-    fn is_empty(&self) -> bool {
+    /// Whether nothing of it is here, nor on its way up the node, nor at the next one, but for
+    /// what the destination has.
+    fn is_empty(&self, acked: Option<Seq>) -> bool {
+        let before = acked.map_or(0, |a| a.plus(1).beyond(self.first));
         let empty = |p: &Packet| p.ticket.is_none() && !p.coming && p.mark != Mark::There;
-        !self.gone && self.packets.iter().all(empty)
+        !self.gone && self.packets.iter().skip(before as usize).all(empty)
     }
 
     /// Whether enough of it is here to begin with it.
@@ -187,6 +189,19 @@ impl Block {
         (self.due, self.lacks) = (due, lacks);
     }
 
+    /// What the destination has of it is past the next node.
+    pub fn arrived(&mut self, acked: Option<Seq>) {
+        if let Some(acked) = acked.filter(|a| self.first.upto(*a)) {
+            self.mark(|n, was| if n.upto(acked) { Mark::There } else { was });
+        }
+    }
+
+    /// The next node has everything.
+    pub fn done(&mut self) {
+        (self.phase, self.gone) = (Phase::Done, true);
+        (self.anew, self.urged) = (false, false);
+    }
+
     /// The next node is asked for it anew.
     pub fn again(&mut self) {
         (self.phase, self.anew, self.tries) = (Phase::Waits, true, 0);
@@ -204,6 +219,8 @@ pub(super) struct Table {
     cache: usize,
     /// So much of a block is passed on before it is whole.
     burst: u32,
+    /// The destination has all up to this one.
+    pub acked: Option<Seq>,
 }
 
 /// Blocks of which a node knows that they went on, with their packets or without, at most.
@@ -219,7 +236,13 @@ impl Table {
             spare: Vec::with_capacity(places + cache + 1),
             places,
             cache,
+            acked: None,
         }
+    }
+
+    /// The destination has this number.
+    pub fn arrived(&self, number: Seq) -> bool {
+        self.acked.is_some_and(|a| number.upto(a))
     }
 
     /// The block of this number.
@@ -241,7 +264,8 @@ impl Table {
     /// A place is taken from the last block beyond this number of which nothing came: whoever
     /// asked for it asks again.
     fn oust(&mut self, first: Seq, beyond: bool) -> bool {
-        let idle = |b: &Block| b.beyond == beyond && first.before(b.first) && b.is_empty();
+        let acked = self.acked;
+        let idle = |b: &Block| b.beyond == beyond && first.before(b.first) && b.is_empty(acked);
         let at = self.blocks.iter().rposition(idle);
         if let Some(at) = at {
             self.forget(at, &mut |_| {});
@@ -302,7 +326,7 @@ impl Table {
         packets.resize(size as usize, absent);
         let at = self.blocks.iter().take_while(|b| b.first.before(first));
         let at = at.count();
-        let block = Block {
+        let mut block = Block {
             first,
             packets,
             phase: Phase::Waits,
@@ -318,15 +342,35 @@ impl Table {
             due: 0,
             lacks: size,
         };
+        block.arrived(self.acked);
         self.blocks.insert(at, block);
         Some(at)
     }
 
-    /// The destination has all up to `ack`.
-    pub fn acknowledge(&mut self, ack: Seq, mut free: impl FnMut(Ticket)) {
+    /// The destination has all up to `ack`. True if that is what a block still lacked that it ends
+    /// in: it acknowledges part of one while it has no room for the rest.
+    pub fn acknowledge(&mut self, ack: Seq, mut free: impl FnMut(Ticket)) -> bool {
+        self.acked = Some(ack);
         while let Some(at) = self.blocks.iter().position(|b| b.end().upto(ack.plus(1))) {
             self.forget(at, &mut free);
         }
+        let Some(at) = self.find(ack) else {
+            return false;
+        };
+        let b = &mut self.blocks[at];
+        b.arrived(self.acked);
+        if b.phase == Phase::Done {
+            return false;
+        }
+        let handed = b.there();
+        if handed {
+            b.done();
+            self.trim(free);
+        } else if b.phase == Phase::Sends && b.due == 0 && b.whole() {
+            // What was still to go need not: the rest went.
+            b.phase = Phase::Asks;
+        }
+        handed
     }
 
     /// No more blocks are kept than may be. The source asks for the oldest first: of the newest
