@@ -99,6 +99,8 @@ pub enum Limit {
     Pace,
     /// The driver's queue.
     Queue,
+    /// The lane of its node, which is full: it waits for the next node.
+    Lane,
     /// A small segment waits for an acknowledgement (RFC 896).
     Nagle,
     /// No feedback: the way is asked for anew.
@@ -109,7 +111,7 @@ pub enum Limit {
 
 impl Limit {
     /// How many stopwatches a connection keeps.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 12;
 
     /// Number of the stopwatch.
     pub fn index(self) -> usize {
@@ -122,16 +124,17 @@ impl Limit {
             Limit::Peer => 5,
             Limit::Pace => 6,
             Limit::Queue => 7,
-            Limit::Nagle => 8,
-            Limit::Feedback => 9,
-            Limit::Custom(_) => 10,
+            Limit::Lane => 8,
+            Limit::Nagle => 9,
+            Limit::Feedback => 10,
+            Limit::Custom(_) => 11,
         }
     }
 
     /// Names by [`Limit::index`].
     pub const NAMES: [&'static str; Limit::COUNT] = [
-        "none", "source", "drain", "state", "window", "peer", "pace", "queue", "small", "feedback",
-        "custom",
+        "none", "source", "drain", "state", "window", "peer", "pace", "queue", "lane", "small",
+        "feedback", "custom",
     ];
 
     /// Its name in reports and in the lab.

@@ -119,13 +119,13 @@ fn credits_hold_the_source_back_and_passive_words_free_its_packets() {
     let credits = &outcome.series["flow.1.n1.hop-credit.credits"];
     assert!(credits.iter().any(|c| c.1 == 0.0), "it was held back");
     assert!(last(&outcome, "n1.hop-credit.heard") > 150.0);
-    let queue = outcome.flows[0]
+    let lane = outcome.flows[0]
         .limited_s
-        .get("queue")
+        .get("lane")
         .copied()
         .unwrap_or_default();
     assert!(
-        queue > 0.5 * outcome.flows[0].until_s,
+        lane > 0.5 * outcome.flows[0].until_s,
         "{:?}",
         outcome.flows[0].limited_s
     );

@@ -53,8 +53,8 @@ impl Conn {
             } else {
                 device_room
             }) {
-                // As above: it goes on with room.
-                blocked = blocked.or(kind.is_data().then_some(Limit::Queue));
+                // As above: it goes on with room. Of data a lane has none while the device has.
+                blocked = blocked.or(kind.is_data().then_some(Limit::Lane));
                 continue;
             }
             let permit = self.permit(&want, now);

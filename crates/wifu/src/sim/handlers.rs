@@ -1,6 +1,6 @@
 //! What the handlers and lanes of each node did.
 
-use wifu_sim::outcome::{FlowOutcome, HandlerOutcome, Outcome};
+use wifu_sim::outcome::{FlowOutcome, HandlerOutcome, NodeOutcome, Outcome};
 
 use super::report::octets;
 use super::table::Table;
@@ -110,6 +110,21 @@ pub fn lanes(outcome: &Outcome) -> String {
     }
 }
 
+/// What lanes say to the nodes beside them; nothing where they say nothing.
+pub fn own(outcome: &Outcome) -> Option<String> {
+    let made = |n: &NodeOutcome| n.lanes.map_or(0, |l| l.made);
+    let nodes = outcome.nodes.iter().filter(|n| made(n) > 0);
+    let said: Vec<String> = nodes.map(|n| format!("{} {}", n.name, made(n))).collect();
+    (!said.is_empty()).then(|| {
+        format!(
+            "Lanes sent {} packets of their own (questions, answers, credits), in no flow's table, \
+             though among the attempts ({})",
+            outcome.nodes.iter().map(made).sum::<u64>(),
+            said.join(", ")
+        )
+    })
+}
+
 /// What to say of a flow whose connection nodes on its way split.
 pub fn split(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let passes = |name: &str| {
@@ -215,7 +230,6 @@ fn counted(h: &HandlerOutcome) -> String {
 mod tests {
     use super::*;
     use wifu_node::{HalfCounters, LaneCounters, SplitCounters};
-    use wifu_sim::outcome::NodeOutcome;
 
     #[test]
     fn what_was_not_counted_takes_no_place() {
@@ -238,6 +252,7 @@ mod tests {
             lanes: Some(LaneCounters {
                 opened: 2,
                 full: 7,
+                made: 5,
                 ..LaneCounters::default()
             }),
             split: Some(SplitCounters {
@@ -254,6 +269,12 @@ mod tests {
             nodes: vec![base],
             ..Outcome::default()
         };
+        let said = own(&outcome).unwrap_or_default();
+        assert!(
+            said.starts_with("Lanes sent 5 packets") && said.ends_with("(base 5)"),
+            "{said}"
+        );
+        assert_eq!(own(&Outcome::default()), None);
         let text = table(&outcome);
         assert_eq!(text.lines().count(), 3, "{text}");
         assert_eq!(idle(&outcome), ["tpa-shim"]);

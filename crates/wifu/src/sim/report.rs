@@ -54,6 +54,9 @@ pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) ->
         let more = outcome.flows.len() - SHOWN;
         let _ = writeln!(text, "\n{more} more flows; --json has the hops of all");
     }
+    if let Some(words) = handlers::own(outcome) {
+        let _ = writeln!(text, "\n{words}");
+    }
     if wants.nodes {
         let _ = write!(text, "\n{}", nodes(outcome, wants.walk));
         let ran = [
@@ -267,6 +270,7 @@ fn limit(name: &str) -> &str {
         "peer" => "the receiver's window",
         "pace" => "pacing",
         "queue" => "the node's own queue",
+        "lane" => "waiting for the next node (its lane was full)",
         "small" => "a segment too small to send",
         "feedback" => "asking anew for want of feedback",
         "custom" => "a part's own reason",
