@@ -468,7 +468,7 @@ def handled(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         f"Of the packets that are counted as lost {shares.min():.0%} to {shares.max():.0%}, by "
         "cell, were dropped by handlers on the way, which may be what these are for: Snoop "
-        "swallows duplicate acknowledgements, and lanes of HxH packets that they had. They are no "
+        "swallows duplicate acknowledgements, and lanes let go what they had. They are no "
         "losses of a link, and there is neither colour nor bold."
     )
 

@@ -16,13 +16,14 @@ pub enum Lost {
     Wire,
     /// There is no route, or its TTL is used up.
     Route,
-    /// A handler or a lane dropped it.
+    /// A handler or a lane dropped it, or a lane let it go: what it has twice, what the destination
+    /// has, what waited when it was closed.
     Hop,
     /// The host that it was for had too many to work off.
     Host,
     /// The deadline that was noted on it had passed.
     Late,
-    /// The lane that it was to enter took no more, or was closed with it.
+    /// The lane that it was to enter took no more.
     Lane,
 }
 

@@ -244,7 +244,8 @@ pub struct PacketOutcome {
     pub wire: u64,
     /// Without route, or the TTL ran out.
     pub route: u64,
-    /// Dropped by a hop's handler.
+    /// Dropped by a hop's handler or lane, or let go by a lane: what it has twice, what the
+    /// destination has, what waited when it was closed.
     pub hop: u64,
     /// Dropped by the host that it was for, where too many waited ([`NodeOutcome::host`]).
     #[serde(default, skip_serializing_if = "is_zero")]

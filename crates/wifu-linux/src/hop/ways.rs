@@ -463,7 +463,7 @@ impl Ways for Here<'_> {
     fn free(&mut self, packet: Ticket) {
         match self.store.is_kept(packet) || self.store.came(packet) == Came::All {
             true => self.store.release(packet),
-            false => self.lose(packet, Lost::Queue),
+            false => self.lose(packet, Lost::Hop),
         }
     }
 

@@ -382,8 +382,8 @@ impl Ways for Here<'_> {
         let entry = &self.net.pool[packet.0];
         match entry.kept || entry.stage == Stage::Heard {
             true => self.net.pool.release(packet.0),
-            // Lanes alone have what is on its way.
-            false => self.lose(packet, Lost::Lane),
+            // A lane lets go what is on its way: it does not lack the room.
+            false => self.lose(packet, Lost::Hop),
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
         (p.link, "the MAC's last attempt"),
         (p.wire, "wires"),
         (p.route, "missing routes or too many hops"),
-        (p.hop, "a hop's handler"),
+        (p.hop, "hops' handlers, or lanes that let them go"),
         (p.host, "a host with too many to work off"),
         (p.late, "deadlines that had passed"),
     ];
