@@ -86,6 +86,19 @@ def test_relays_that_passed_nothing_on_are_named() -> None:
     assert relays.idle(row(), flow, counted) == ["n2", "n3"], "no daemon at all"
 
 
+def test_a_flow_that_does_not_pass_relays_names_them() -> None:
+    flows = flows_of(scenario())
+    row_ = {"unserved": 2, "unserved_at": ["n2"], "bytes": 0}
+    said = "flow 1: nothing was delivered, and n2 on its way does not serve atp-adaptive"
+    assert relays.unpassed(flows, [row_]) == [said]
+    (two,) = relays.unpassed(flows, [row_ | {"unserved_at": ["n2", "n3"]}])
+    assert "n2, n3 on its way do not serve" in two
+    (unknown,) = relays.unpassed(flows, [{"unserved": 2, "bytes": 0}])
+    assert "a node on its way does not serve" in unknown
+    for some in ({"bytes": 7}, {"unserved": 0}):
+        assert relays.unpassed(flows, [row_ | some]) == []
+
+
 def test_relays_alone_are_left_out_on_real_hosts() -> None:
     for runner in (Emulated({}, None), Live({}, None)):
         with pytest.raises(ValueError, match=r"host.unserved\[0\]: n4 is an end of flow 1"):

@@ -58,3 +58,20 @@ def idle(places: Mapping[str, Place], flow: Flow, daemons: Mapping[str, Any]) ->
     back = between(places, flow.target, flow.source)
     both = dict.fromkeys([*there, *back])
     return [n for n in both if not daemons.get(n, {}).get("packets", {}).get("forwarded")]
+
+
+def unpassed(flows: Sequence[Flow], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is to be said of flows that nothing came of, over relays that do not serve them: where
+    nodes wait for what the next one says, as Hop's do, packets do not pass such a relay.
+    """
+    told = []
+    for flow, row in zip(flows, rows, strict=True):
+        if row.get("unserved") and not row.get("bytes"):
+            at = ", ".join(row.get("unserved_at", [])) or "a node"
+            verb = "do" if len(row.get("unserved_at", [])) > 1 else "does"
+            name = flow.protocol.split(",")[0]
+            told.append(
+                f"flow {flow.id}: nothing was delivered, and {at} on its way {verb} not serve "
+                f"{name}"
+            )
+    return told

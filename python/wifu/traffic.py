@@ -114,7 +114,7 @@ class Traffic:
             "sim_seconds": seconds, "end": end, "flows": told, "core": core, "daemons": daemons,
             "absent": absent.words(self.flows, told),
         }  # fmt: skip
-        if warnings := reports.dropped(daemons):
+        if warnings := [*reports.dropped(daemons), *relays.unpassed(self.flows, told)]:
             outcome["warnings"] = warnings
         outcome = arrived.measured(outcome, found, self.scenario, offered)
         outcome["series"] |= arrived.transits(told, delays, self.scenario, seconds)

@@ -174,9 +174,9 @@ fn a_node_has_no_more_blocks_than_it_may_and_holds_back_the_one_before() {
         assert!(last(&outcome, "n2.hop-block.held_back") > 3.0);
         assert!(lanes(&outcome).iter().all(|l| l.most <= 64));
         // While nothing passes n3 the source stands, too.
-        let queue = outcome.flows[0].limited_s.get("queue").copied();
+        let lane = outcome.flows[0].limited_s.get("lane").copied();
         assert!(
-            queue.unwrap_or_default() > 4.0,
+            lane.unwrap_or_default() > 4.0,
             "{:?}",
             outcome.flows[0].limited_s
         );
@@ -265,5 +265,57 @@ fn lost_blocks_pass_those_for_which_there_is_no_room() {
             let sent: u64 = lanes(&outcome).iter().map(|l| l.sent).sum();
             assert!(sent < 5 * 800, "{protocol}: {sent}");
         }
+    }
+}
+
+/// A destination with little room acknowledges parts of blocks. Of such a block relays that were
+/// started anew got no more than the rest, waited for the whole, and nothing went on any more.
+#[test]
+fn a_block_of_which_the_destination_has_a_part_does_not_wait_for_it() {
+    let cut = |at: u32, until: u32, from: u32| {
+        format!(
+            "[[event]]\nat = \"{at}ms\"\ncut = [\"n{from}\", \"n{0}\"]\n\
+             [[event]]\nat = \"{until}ms\"\nrestore = [\"n{from}\", \"n{0}\"]\n",
+            from + 1
+        )
+    };
+    let more = format!(
+        "seed = 15\n[topology]\nwords = \"linear,6,snr=20\"\nset = \"TB-W9\"\n\
+         [radio]\nattempts = 2\n{}{}",
+        cut(755, 38_000, 5),
+        cut(1_495, 40_000, 4)
+    );
+    let protocol = "hop,lane.cache=0,block=16,rcv_wnd=32k,syn_tries=30";
+    let outcome = run_on(&more, 6, &flow(1, 6, protocol, "1M"), "");
+    assert!(outcome.flows[0].until_s < 200.0);
+    let resent = last(&outcome, "hop-source.resent");
+    assert!(resent > 0.0, "no relay lost a block for good");
+}
+
+/// Blocks do not pass a relay that does not answer, which is said by its name.
+#[test]
+fn a_relay_that_does_not_serve_it_is_named_as_what_nothing_passes() {
+    for (protocol, unserved) in [("hop", true), ("hop", false), ("hxh", true)] {
+        let host = if unserved {
+            "[host]\nunserved = [\"n3\"]\n"
+        } else {
+            ""
+        };
+        let text = format!(
+            "[topology]\nwords = \"linear,5\"\nset = \"TB-W9\"\n[stop]\ntime = \"60s\"\n\
+             {host}{}",
+            flow(1, 5, protocol, "20k")
+        );
+        let scenario = Scenario::from_toml(&text).unwrap();
+        let mut simulation = Simulation::new(&scenario, &registry()).unwrap();
+        simulation.run();
+        let outcome = simulation.outcome();
+        let stands = protocol == "hop" && unserved;
+        assert_eq!(outcome.flows[0].bytes == 0, stands);
+        let named = outcome
+            .warnings
+            .iter()
+            .any(|w| w.contains("flow 1: nothing was delivered") && w.contains("n3 on its way"));
+        assert_eq!(named, stands, "{:?}", outcome.warnings);
     }
 }

@@ -72,6 +72,9 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
         series: of.flows.rec.take(&names),
     };
     found.warnings.extend(idle_splits(&found));
+    let all = found.flows.iter().zip(&of.flows.all);
+    let unpassed: Vec<String> = all.filter_map(|(f, flow)| unpassed(f, flow)).collect();
+    found.warnings.extend(unpassed);
     found
 }
 
@@ -104,6 +107,26 @@ fn idle_splits(outcome: &Outcome) -> Option<String> {
             names.join(", ")
         )
     })
+}
+
+/// What is to be said of a flow that nothing came of, because relays do not serve its lanes.
+fn unpassed(told: &FlowOutcome, flow: &Flow) -> Option<String> {
+    let laned = flow.blueprint.as_deref().is_some_and(|b| b.lane.is_some());
+    if !laned || told.bytes > 0 || told.unserved_at.is_empty() {
+        return None;
+    }
+    let name = told.protocol.split(',').next().unwrap_or_default();
+    Some(format!(
+        "flow {}: nothing was delivered, for {} on its way {} not serve {name}, whose nodes hand \
+         packets to the next one and wait for what it says",
+        told.id,
+        told.unserved_at.join(", "),
+        if told.unserved_at.len() == 1 {
+            "does"
+        } else {
+            "do"
+        },
+    ))
 }
 
 /// What is to be said where the scenario set the attempts of frames and data follow an RTS, whose
