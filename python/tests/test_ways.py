@@ -96,6 +96,21 @@ def test_round_trips_are_timed_in_ways_of_their_own(tmp_path: Path) -> None:
     assert "round-trip samples are not taken alike" in why(few, "srtt")
 
 
+def test_what_nodes_say_to_one_another_is_of_no_flow(tmp_path: Path) -> None:
+    links = [{"from": "n1", "to": "n2", "frames": 1000}]
+    nodes = [{"name": "n1", "frames": 1000, "failed": 10, "retries": 100}]
+    metrics = ("mac_retries", "loss")
+    packets = {"packets": {"sent": 700, "inside": 0, "delivered": 690}}
+    more: dict[str, Any] = {"links": links, "nodes": nodes}
+    names = ("tcp-sack", "hop")
+    lanes = found(tmp_path / "a", packets, packets, *metrics, names=names, **more)
+    for metric, where in zip(metrics, ("among these frames", "not among these"), strict=True):
+        words = said(lanes, metric)
+        assert "Hop its questions" in words and f"{where}" in words and "(hop)" in words
+    tcp = found(tmp_path / "b", packets, packets, *metrics, **more)
+    assert all("questions" not in said(tcp, metric) for metric in metrics)
+
+
 def results_caption(results: wifu.Results) -> str:
     return str(results.plot("tradeoff", against="srtt").caption)
 
@@ -153,7 +168,7 @@ def test_buffers_of_daemons_have_no_value_in_the_simulator(tmp_path: Path) -> No
 def test_what_lanes_had_is_no_loss_of_a_link(tmp_path: Path) -> None:
     packets = {"sent": 700, "inside": 0, "delivered": 650, "hop": 40}
     results = found(tmp_path, {"packets": packets}, {"packets": packets}, "loss")
-    assert "lanes of HxH packets that they had" in said(results, "loss")
+    assert "lanes let go what they had" in said(results, "loss")
 
 
 def test_hop_repairs_on_the_way_and_its_source_only_asks(tmp_path: Path) -> None:

@@ -446,6 +446,7 @@ SAID = (
     ways.asked,
     splits.words,
     ways.frames,
+    ways.spoken,
     ways.timings,
     ways.stayed,
     _both_ways,

@@ -173,6 +173,21 @@ def frames(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def spoken(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What nodes with lanes say to one another, which no flow counts."""
+    if parts(metric)[0] not in (*PER_FRAME, "loss"):
+        return ""
+    lanes = [cell.name for cell in cells if _sources(results, cell, metric) & {*LANES}]
+    if not lanes:
+        return ""
+    among = "not among these packets" if parts(metric)[0] == "loss" else "among these frames"
+    return (
+        "Nodes with lanes say things of their own to the nodes beside them (Hop its questions and "
+        f"answers, HxH its credits), short packets of no flow, which are {among} "
+        f"({first(lanes, MOST)}); `lanes.made` of the nodes of an outcome counts them."
+    )
+
+
 def _timing(results: Results, cell: Cell, metric: str) -> frozenset[str]:
     """The parts by which the flows of a cell time round trips, as far as they are not TCP's."""
     found, only = set(), parts(metric)[1]
