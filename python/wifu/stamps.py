@@ -35,9 +35,9 @@ def stamped(manifest: Mapping[str, Any]) -> list[str]:
         cells = [f"{k} {n}" for k, n in unserved.items()]
         told.append(
             f"Relays passed on packets of a protocol that they do not serve{_which(manifest)}, so "
-            "its handlers and lanes did less than they should: what they collect for its ends is of "
-            f"the other nodes alone, and what nodes wait for from one another stays away. SUSPECT "
-            f"runs by cell: {first(cells)}."
+            "its handlers and lanes did less than they should: what they collect for its ends is "
+            "of the other nodes alone, and what nodes wait for from one another stays away. "
+            f"SUSPECT runs by cell: {first(cells)}."
         )
     rejected = manifest.get("rejected")
     if not rejected or not rejected["attempts"]:
