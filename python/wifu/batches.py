@@ -51,6 +51,15 @@ def rest_of(outcome: Outcome, flow: Mapping[str, Any]) -> tuple[float, float]:
     return (max(0.0, octets), span) if span > INSTANT else (0.0, 0.0)
 
 
+def around(outcome: Outcome, flow: Mapping[str, Any], discard: int) -> dict[str, float | None]:
+    """When the last of the batches was over that are left out, none if it never was; and the time
+    after the last of all.
+    """
+    ends = outcome.get("batches_end_s") or []
+    left_out = float(ends[discard - 1]) if 0 < discard <= len(ends) else None
+    return {"left_out_until_s": left_out, "rest_s": rest_of(outcome, flow)[1]}
+
+
 def steady_batches(
     outcome: Outcome, flow: Mapping[str, Any], discard: int = 1
 ) -> tuple[Floats, Floats]:

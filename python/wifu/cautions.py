@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, flooding, misread, ramp, segments, splits, starving, stats, ways, wholerun
+from wifu import (
+    faults,
+    flooding,
+    heldback,
+    misread,
+    ramp,
+    segments,
+    splits,
+    starving,
+    stats,
+    ways,
+    wholerun,
+)
 from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
@@ -415,6 +427,7 @@ SAID = (
     failing,
     brief,
     _short,
+    heldback.words,
     _small,
     outlasting,
     unprobed,

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wifu import asked
+from wifu.batches import around, steady, steady_batches
 from wifu.batches import batch_rates as batch_rates
 from wifu.batches import rates as rates_of
-from wifu.batches import rest_of, steady, steady_batches
 from wifu.errors import LabError, MissingError, nearest
 from wifu.even import STARVED_BPS
 from wifu.even import jain as jain
@@ -542,7 +542,7 @@ def flow_row(
         kept = steady_batches(outcome, flow, measure.discard)
         whole["batch_goodput_bps"] = [float(v) for v in rates_of(*kept)]
         whole["batch_bytes"], whole["batch_s"] = ([float(v) for v in part] for part in kept)
-    whole["rest_s"] = rest_of(outcome, flow)[1]
+    whole |= around(outcome, flow, measure.discard)
     for key in _COPIED:
         whole[key] = flow.get(key)
     for kind in ("rtt", "one_way"):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import faults, misread, segments, splits, tries, ways, wholerun, window
+from wifu import faults, heldback, misread, segments, splits, tries, ways, wholerun, window
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
@@ -507,6 +507,7 @@ REASONS = (
     Reason("counts of runs that delivered more than 10 % apart", _counts),
     Reason("times of flows without an end, which delivered more than 10 % apart", _takes),
     Reason("flows were there for a part of the batches only", passing),
+    Reason("the batches left out took far longer than those that count", heldback.held),
     Reason("connections failed, and their run ended with them", failing),
     Reason("the shares of datagrams that were lost are more than 5 % apart", selected),
     Reason("the loads delivered more than 10 % apart", _loaded),
