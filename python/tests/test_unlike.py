@@ -9,7 +9,7 @@ from fake import FakeResult, pairs
 from test_cautions import PLAN, both, made, said
 
 import wifu
-from wifu import cautions, report
+from wifu import cautions, report, unlike
 from wifu import plan as plans
 from wifu.errors import PlanError
 from wifu.metrics import Measure, run_row
@@ -213,7 +213,7 @@ def test_a_competitor_that_is_always_the_same_is_told(tmp_path: Path) -> None:
     for metric, alone in (("goodput", "goodput"), ("aggregate", "goodput"), ("delay", "delay")):
         told = said(found, metric)
         assert words in told and f"`{alone}@1` is of flow 1, whose protocol" in told, metric
-    for metric in ("goodput@1", "goodput@2", "jain", "loss", "srtt"):  # which has no value here
+    for metric in ("goodput@1", "goodput@2", "loss", "srtt"):  # which has no value here
         assert "in every cell that is compared" not in said(found, metric)
     # What another axis changes is the same in what is compared.
     rivals = text.replace('"tcp-cubic"', '"{rival}"').replace(
@@ -234,6 +234,41 @@ def test_a_competitor_that_is_always_the_same_is_told(tmp_path: Path) -> None:
     hops = hops.replace('protocol = ["tcp-reno", "tcp-newreno"]', '"radio.attempts" = [4, 7]')
     found = made(tmp_path / "c", both(4.0, 8.0, 9.0), hops)
     assert "in every cell that is compared" not in said(found, "goodput")
+
+
+SHARED = ("jain", "unfairness", "weakest", "lowest", "utility", "starved")
+
+
+def test_shares_with_a_competitor_that_is_always_the_same_are_no_merit(tmp_path: Path) -> None:
+    """Jain's index is what the competitor took and left, however even the others are."""
+    rival = 'copies = 2\n[[scenario.flow]]\nprotocol = "tcp-cubic"\napp = "bulk"\n'
+    text = PLAN.replace("copies = 2\n", rival).replace(
+        '"aggregate", "jain", "sum_rates"', ", ".join(f'"{m}"' for m in SHARED)
+    )
+    flows = {
+        "tcp-reno": [{"last_byte_s": end} for end in (4.0, 16.0, 4.0)],
+        "tcp-newreno": [{"last_byte_s": end} for end in (16.0, 16.0, 2.0)],
+    }
+    reason = "flows that the levels do not change are part of it"
+    found = made(tmp_path / "a", flows, text)
+    for metric in SHARED:
+        assert reason in unlike.reasons(found, found.plan.cells, metric), metric
+        assert report.best_of(found, metric) == set(), metric
+        words = said(found, metric)
+        assert "Flow 3 is tcp-cubic in every cell that is compared, and part of this" in words
+        assert "`goodput@1` is of flow 1" in words and "neither colour nor bold" in words, metric
+    for metric in ("goodput", "aggregate", "sum_rates"):
+        assert reason not in unlike.reasons(found, found.plan.cells, metric), metric
+    caption = str(found.plot("fairness").caption)
+    assert "Flow 3 is tcp-cubic in every cell that is compared" in caption
+    assert "neither colour nor bold" in caption
+    # Of flows that all change, or none of which does, nothing is said.
+    for n, (own, plan) in enumerate(
+        ((2, text.replace(rival, "copies = 2\n")), (3, text.replace('"tcp-cubic"', '"{protocol}"')))
+    ):
+        other = made(tmp_path / f"b{n}", {k: v[:own] for k, v in flows.items()}, plan)
+        assert reason not in unlike.reasons(other, other.plan.cells, "jain")
+        assert "in every cell that is compared" not in said(other, "jain")
 
 
 def test_what_a_receiver_sees_of_few_segments_is_no_rate(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from wifu import (
     faults,
+    fixed,
     flooding,
     heldback,
     misread,
@@ -25,9 +26,9 @@ from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
-from wifu.metrics import ALONE, column, of_datagrams, parts, unstarted
+from wifu.metrics import column, parts, unstarted
 from wifu.probes import arrived, few, outlasting, unprobed
-from wifu.rows import RATES, Results, by_cell, compared, rows_of
+from wifu.rows import RATES, Results, by_cell, compared, flows_of, rows_of
 from wifu.rows import carriers as carriers
 from wifu.stamps import first
 from wifu.unlike import (
@@ -37,7 +38,6 @@ from wifu.unlike import (
     classes,
     counted,
     failing,
-    flows_of,
     handled,
     idle,
     loads,
@@ -102,44 +102,6 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
         f"Of the flows over connections; datagrams (flow {named}) are left out: "
         f"`goodput@{left[0]}` is that of flow {left[0]}."
     )
-
-
-def _same(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Flows whose protocol the levels that are compared do not change, beside some that they do."""
-    moved: set[int] = set()
-    found: dict[int, set[str]] = {}
-    if metric not in (*ALONE, "aggregate", "sum_rates") or metric in WHOLE or of_datagrams(metric):
-        return ""
-    if column(metric) not in results.runs or results.runs[column(metric)].isna().all():
-        return ""
-    for row in compared(results, cells):
-        each = [_protocols(cell) for cell in row]
-        common = [n for n in each[0] if all(n in own for own in each)] if len(each) > 1 else []
-        same = [n for n in common if len({own[n] for own in each}) == 1]
-        if len(same) < len(common):
-            moved |= set(common).difference(same)
-            for n in same:
-                found.setdefault(n, set()).add(each[0][n])
-    if not found:
-        return ""
-    by: dict[str, list[str]] = {}
-    for n, protocols in sorted(found.items()):
-        name = "of one protocol" if len(protocols) > 1 else next(iter(protocols))
-        by.setdefault(name, []).append(str(n))
-    told = [f"flow {flows[0]} is {name}" for name, flows in by.items() if len(flows) == 1]
-    told += [f"flows {first(own, MOST)} are {name}" for name, own in by.items() if len(own) > 1]
-    base, one, whole = metric if metric in ALONE else "goodput", min(moved), " and ".join(told)
-    return (
-        f"{whole[0].upper()}{whole[1:]} in every cell that is compared, and part of this number "
-        f"whatever a level is called: `{base}@{one}` is of flow {one}, whose protocol the levels "
-        "change."
-    )
-
-
-def _protocols(cell: Cell) -> dict[int, str]:
-    """What carries the flows of a cell that means are of, by their numbers."""
-    every = {n: str(flow.get("protocol")) for n, flow in flows_of(cell)}
-    return {n: name for n, name in every.items() if name != "udp"} or every
 
 
 def _apart(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -415,7 +377,7 @@ def _inside(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 SAID = (
     _beside,
-    _same,
+    fixed.words,
     _apart,
     _sum,
     ways.above,

@@ -80,6 +80,13 @@ def compared(results: Results, cells: Sequence[Cell]) -> list[list[Cell]]:
     return [row for row in rows if len(row) > 1]
 
 
+def flows_of(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
+    """The flows of a cell's scenario, with their numbers."""
+    listed = cell.scenario.get("flow")
+    every = enumerate(listed if isinstance(listed, list) else [], 1)
+    return [(n, flow) for n, flow in every if isinstance(flow, dict)]
+
+
 def by_cell(rows: pd.DataFrame, cells: Sequence[Cell]) -> str:
     """How many of these rows each cell has, in words."""
     counts = rows["cell"].value_counts()

@@ -4,20 +4,19 @@ colour nor bold, whatever the numbers are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from wifu import faults, heldback, misread, segments, splits, tries, ways, wholerun, window
+from wifu import faults, fixed, heldback, misread, segments, splits, tries, ways, wholerun, window
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
 from wifu.probes import SELECTED, few, selected
-from wifu.rows import RATES, SHARES, Results, carriers, compared, ends, rows_of
+from wifu.rows import RATES, SHARES, Results, carriers, compared, ends, flows_of, rows_of
 from wifu.stamps import first
 
 COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "per run")
@@ -223,13 +222,6 @@ def counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
         f"to {most / 1e6:.3g} MB: there is neither colour nor bold where they are more than "
         f"{EVEN - 1:.0%} apart, as who delivers less has less to repeat."
     )
-
-
-def flows_of(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
-    """The flows of a cell's scenario, with their numbers."""
-    listed = cell.scenario.get("flow")
-    every = enumerate(listed if isinstance(listed, list) else [], 1)
-    return [(n, flow) for n, flow in every if isinstance(flow, dict)]
 
 
 def _apps(cell: Cell) -> list[tuple[int, str]]:
@@ -517,6 +509,7 @@ REASONS = (
     Reason("rates of few segments, the first of which takes no time", brief),
     Reason("one flow alone has no share", _single),
     Reason("unlike numbers of flows", _counted_flows),
+    Reason("flows that the levels do not change are part of it", fixed.diluted),
     Reason("means of different flows", mixed),
     Reason("within one class of round-trip times", _same_class),
     Reason("round-trip samples are not taken alike", samples),

@@ -1,0 +1,79 @@
+"""Flows whose protocol the levels that are compared do not change, beside some that they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wifu.cells import Cell
+from wifu.metrics import ALONE, column, of_datagrams, parts
+from wifu.rows import RATES, Results, compared, flows_of
+from wifu.stamps import first
+
+MOST = 10
+"""Flows that are named."""
+
+WHOLE = ("loss", "finished")
+"""Metrics of all flows, that say so themselves."""
+
+SUMS = ("goodput", "aggregate", "sum_rates")
+"""Means and sums, which such flows move towards each other, and no further."""
+
+SHARED = tuple(name for name in RATES if name not in SUMS)
+"""Metrics that may be the competitor's doing alone."""
+
+
+def _protocols(cell: Cell) -> dict[int, str]:
+    """What carries the flows of a cell that means are of, by their numbers."""
+    every = {n: str(flow.get("protocol")) for n, flow in flows_of(cell)}
+    return {n: name for n, name in every.items() if name != "udp"} or every
+
+
+def _found(results: Results, cells: Sequence[Cell]) -> tuple[dict[int, set[str]], set[int]]:
+    """The protocols of flows that levels leave as they are, and the flows that they change."""
+    moved: set[int] = set()
+    found: dict[int, set[str]] = {}
+    for row in compared(results, cells):
+        each = [_protocols(cell) for cell in row]
+        common = [n for n in each[0] if all(n in own for own in each)] if len(each) > 1 else []
+        same = [n for n in common if len({own[n] for own in each}) == 1]
+        if len(same) < len(common):
+            moved |= set(common).difference(same)
+            for n in same:
+                found.setdefault(n, set()).add(each[0][n])
+    return found, moved
+
+
+def diluted(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether shares are also of flows that the levels leave as they are: of what these take from
+    the others, and not of how the others share.
+    """
+    return metric in SHARED and bool(_found(results, cells)[0])
+
+
+def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """The same in words, of all that such flows are part of."""
+    if metric not in (*ALONE, *RATES) or metric in WHOLE or of_datagrams(metric):
+        return ""
+    if column(metric) not in results.runs or results.runs[column(metric)].isna().all():
+        return ""
+    found, moved = _found(results, cells)
+    if not found:
+        return ""
+    by: dict[str, list[str]] = {}
+    for n, protocols in sorted(found.items()):
+        name = "of one protocol" if len(protocols) > 1 else next(iter(protocols))
+        by.setdefault(name, []).append(str(n))
+    told = [f"flow {flows[0]} is {name}" for name, flows in by.items() if len(flows) == 1]
+    told += [f"flows {first(own, MOST)} are {name}" for name, own in by.items() if len(own) > 1]
+    base, one, whole = metric if metric in ALONE else "goodput", min(moved), " and ".join(told)
+    sentence = (
+        f"{whole[0].upper()}{whole[1:]} in every cell that is compared, and part of this number "
+        f"whatever a level is called: `{base}@{one}` is of flow {one}, whose protocol the levels "
+        "change."
+    )
+    if parts(metric)[0] not in SHARED:
+        return sentence
+    return (
+        f"{sentence} What such a flow takes from the others is in it, however these share: there "
+        "is neither colour nor bold."
+    )
