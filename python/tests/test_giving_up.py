@@ -70,7 +70,7 @@ def test_stalls_after_the_last_batch_are_told(tmp_path: Path) -> None:
 def test_tables_without_what_came_after_the_batches_are_made_anew(tmp_path: Path) -> None:
     found = made(tmp_path, both(3.5, **BATCHES), STEADY, batches_end_s=ENDS, end="time")
     path = found.folder / "results.parquet"
-    old = found.flows.drop(columns=["rest_s", "left_out_until_s"]).assign(goodput_bps=1.0)
+    old = found.flows.drop(columns=["rest_s", "split"]).assign(goodput_bps=1.0)
     old.attrs = found.flows.attrs
     old.to_parquet(path, index=False)
     again = wifu.load(found.folder)

@@ -52,7 +52,7 @@ HOLM = "Holm, over the cells of each table"
 
 
 NEWEST = metrics.column("sum_rates")
-NEWEST_OF_FLOWS = "left_out_until_s"
+NEWEST_OF_FLOWS = "split"
 """Columns that tables of older labs lack, as they may `cutoff.COUNT`."""
 
 

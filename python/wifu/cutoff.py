@@ -15,7 +15,7 @@ from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.metrics import carriers, column, download_delays, parts
 from wifu.rows import Results, by_cell
-from wifu.transfers import known_times, unlearned
+from wifu.transfers import known_times, learned, unlearned
 
 OF_FINISHED = ("delay", "delay_median", "known")
 """Metrics of the transfers that were finished, without those that take longest."""
@@ -32,6 +32,10 @@ _RATES = ("goodput", "aggregate", "sum_rates", "lowest")
 def of_finished(metric: str) -> bool:
     """Whether a metric is of the transfers alone that were finished."""
     return parts(metric)[0] in OF_FINISHED
+
+
+def _knows(metric: str) -> bool:
+    return parts(metric)[0] == "known"
 
 
 def _own(results: Results, cell: Cell, metric: str, wanted: Callable[[Any], bool]) -> pd.DataFrame:
@@ -56,7 +60,9 @@ def _files(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
     """Flows that are one transfer with an end of its own. Datagrams have none, since lost ones do
     not come.
     """
-    return _own(results, cell, metric, lambda flow: flow.get("app") in ENDING or _talk(flow))
+    rows = _own(results, cell, metric, lambda flow: flow.get("app") in ENDING or _talk(flow))
+    # Senders that are told before all has arrived have no time until they knew of it.
+    return rows[~rows["split"].eq(True)] if _knows(metric) and "split" in rows else rows
 
 
 def _talk(flow: Any) -> bool:
@@ -64,15 +70,15 @@ def _talk(flow: Any) -> bool:
 
 
 def _asking(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
-    """Flows that are requests, each with an end of its own."""
+    """Flows that are requests, each with an end of its own, of a metric that is of these."""
     rows = _own(results, cell, metric, lambda flow: flow.get("app") in ASKING)
-    return rows if "requests_cut" in rows else rows[:0]
+    return rows if "requests_cut" in rows and not _knows(metric) else rows[:0]
 
 
 def _cut(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     # Where nobody tells whether they were finished they are taken for it.
     cut = rows["finished"].eq(False) if "finished" in rows else pd.Series(False, rows.index)
-    if parts(metric)[0] == "known" and "unlearned" in rows:
+    if _knows(metric) and "unlearned" in rows:
         cut |= rows["unlearned"].eq(True)
     return rows[cut]
 
@@ -136,6 +142,8 @@ def short(results: Results, cells: Sequence[Cell], metric: str = "") -> tuple[in
     when the run ended, and of how many.
     """
     only, found, of, rows = parts(metric)[1], 0, 0, results.flows
+    if _knows(metric):  # which is of no files of these
+        return 0, 0
     for cell in cells:
         wanted = cell.scenario.get("stop", {}).get("requests")
         if wanted is None or "requests" not in rows:
@@ -221,7 +229,8 @@ def _times(
     only, listed, specs = parts(metric)[1], outcome["flows"], scenario.get("flow") or []
     own = [listed[n] for n in carriers(listed)]
     own = own if only is None else [flow for flow in listed if flow["id"] == only]
-    knows = parts(metric)[0] == "known"
+    knows = _knows(metric)
+    own = [flow for flow in own if learned(outcome, flow)] if knows else own
     times = known_times if knows else download_delays
     took: list[float] = []
     cut: list[float] = []

@@ -29,9 +29,9 @@ from wifu.hops import mean_passive, packet_loss
 from wifu.hops import passive_loss as passive_loss
 from wifu.sliding import sliding as sliding
 from wifu.transfers import carriers as carriers
+from wifu.transfers import columns
 from wifu.transfers import download_delays as download_delays
 from wifu.transfers import known as known
-from wifu.transfers import unlearned
 from wifu.underload import added, idle_load, lasted, load_span, lost, silent, under_load
 
 Floats = NDArray[np.float64]
@@ -532,7 +532,7 @@ def flow_row(
         "requests_cut": under_way,
         "requests_failed": asked.failed(flow),
         "requests_late": late,
-        "unlearned": unlearned(flow),
+        **columns(outcome, flow),
         "batch_goodput_bps": None,
         "batch_bytes": None,
         "batch_s": None,

@@ -12,6 +12,8 @@ from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.rows import Results
 from wifu.stamps import first
+from wifu.transfers import split_nodes
+from wifu.transfers import splitters as splitters
 
 MOST = 10
 """Cells that are named."""
@@ -26,21 +28,11 @@ COUNTED = ("retransmissions", "timeouts")
 """What outcomes have of the halves of splitters."""
 
 
-def splitters(outcome: Mapping[str, Any]) -> list[str]:
-    """The nodes of a run that split a connection."""
-    return [str(node["name"]) for node in _nodes(outcome)]
-
-
-def _nodes(outcome: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    nodes = outcome.get("nodes") or []
-    return [node for node in nodes if (node.get("split") or {}).get("accepted")]
-
-
 def columns(outcome: Mapping[str, Any]) -> dict[str, float]:
     """What `runs.parquet` has of the halves of splitters, of a run in which there were some; and
     how long data of a flow waited there on the mean, the longest.
     """
-    if not (nodes := _nodes(outcome)):
+    if not (nodes := split_nodes(outcome)):
         return {}
     halves = [node["split"].get(side) or {} for node in nodes for side in ("near", "far")]
     found = {f"splitters_{k}": float(sum(int(h.get(k, 0)) for h in halves)) for k in COUNTED}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+from wifu.asked import ASKING
 
 
 def carriers(flows: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -42,8 +46,63 @@ def unlearned(flow: Mapping[str, Any]) -> bool:
     return bool(flow.get("finished")) and flow.get("known_s", 0.0) is None
 
 
+def split_nodes(outcome: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The nodes of a run that split a connection, as its outcome has them."""
+    nodes = outcome.get("nodes") or []
+    return [node for node in nodes if (node.get("split") or {}).get("accepted")]
+
+
+def splitters(outcome: Mapping[str, Any]) -> list[str]:
+    """What they are called."""
+    return [str(node["name"]) for node in split_nodes(outcome)]
+
+
+def split(outcome: Mapping[str, Any]) -> set[int]:
+    """The numbers of the flows over TCP that pass a node that splits connections, and do not begin
+    or end there; where nobody tells their ways those of all of them.
+    """
+    if not (nodes := set(splitters(outcome))):
+        return set()
+    passed: dict[int, set[str]] = {}
+    for hop in outcome.get("hops") or []:
+        passed.setdefault(int(hop["flow"]), set()).update((str(hop["from"]), str(hop["to"])))
+    return {
+        int(flow["id"])
+        for flow in outcome["flows"]
+        if _of_tcp(str(flow.get("protocol")))
+        and (passed.get(int(flow["id"]), nodes) - {flow.get("from"), flow.get("to")}) & nodes
+    }
+
+
+@lru_cache(maxsize=4096)
+def _of_tcp(protocol: str) -> bool:
+    """Whether a protocol sends TCP's segments, as nodes split them alone; one that a plan composes
+    itself may.
+    """
+    from wifu import _native
+
+    if protocol == "udp":
+        return False
+    try:
+        return bool(json.loads(_native.describe(protocol))["wire"] == "tcp")
+    except ValueError:
+        return True
+
+
+def learned(outcome: Mapping[str, Any], flow: Mapping[str, Any]) -> bool:
+    """Whether a flow is one transfer of which its sender is told when all has arrived: no request
+    after the other, and no node on its way that answers for the destination.
+    """
+    return flow.get("app") not in ASKING and int(flow["id"]) not in split(outcome)
+
+
+def columns(outcome: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, bool]:
+    """What `results.parquet` has of it."""
+    return {"unlearned": unlearned(flow), "split": int(flow["id"]) in split(outcome)}
+
+
 def known(outcome: Mapping[str, Any], rates: Any) -> float:
-    """The mean of these times over the transfers of a run."""
-    flows = outcome["flows"]
-    times = [t for n in carriers(flows) for t in known_times(flows[n])]
+    """The mean of these times over the transfers of a run, of those that have one."""
+    own = [outcome["flows"][n] for n in carriers(outcome["flows"])]
+    times = [t for flow in own if learned(outcome, flow) for t in known_times(flow)]
     return float(np.mean(times)) if times else float("nan")

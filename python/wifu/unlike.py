@@ -10,7 +10,19 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from wifu import faults, fixed, heldback, misread, segments, splits, tries, ways, wholerun, window
+from wifu import (
+    faults,
+    fixed,
+    heldback,
+    knowing,
+    misread,
+    segments,
+    splits,
+    tries,
+    ways,
+    wholerun,
+    window,
+)
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
@@ -527,6 +539,8 @@ REASONS = (
     Reason("copies that nodes send are not known here", ways.uncounted),
     Reason("Hop repairs hop by hop, its source only asks", ways.asking),
     Reason("nodes split TCP, whose halves are not counted", splits.split),
+    Reason("nodes split TCP, whose senders are told before all has arrived", knowing.early),
+    Reason("times of different flows, as some ask again and again", knowing.others),
     Reason("frames are data more often in some", ways.diluted),
     Reason("round trips are not timed alike", ways.timed),
     Reason("flows were there for more than 10 % longer in some", ways.left),
