@@ -259,7 +259,7 @@ def test_figures_of_flows_that_are_split_say_what_they_are_of(tmp_path: Path) ->
     text = CHAIN.replace("[1, 3]", "[3]")
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=on_the_way(0, True))
     _, caption = drawn(found, kind="sequence")
-    assert "Nodes split TCP (n2): what is drawn is of the source's half alone." in caption
+    assert "Nodes split TCP (n2): the dots are of the source's half" in caption
     _, caption = drawn(found, kind="waterfall")
     assert "Nodes split TCP: how long they hold what they have is not in it." in caption
     whole = wifu.campaign(plans.parse(text), tmp_path / "w", runner=on_the_way(0, False))

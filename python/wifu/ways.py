@@ -212,6 +212,21 @@ def timed(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     return len(set(_timings(results, cells, metric))) > 1
 
 
+def unlike_trips(results: Results, cells: Sequence[Cell]) -> str:
+    """That flows of these cells, or of one of them, do not time round trips alike, as they stand
+    beside each other; nothing if they do.
+    """
+    found = {part for cell in cells for part in _timing(results, cell, "srtt")}
+    if len(found) < 2:
+        return ""
+    how = "; ".join(words for part, words in TIMED.items() if part in found)
+    return (
+        f"Protocols that are drawn do not time round trips alike: {how}. Beside each other these "
+        "tell nothing of queues; delays of datagrams beside a flow (`one_way_p50`) are alike for "
+        "all."
+    )
+
+
 def timings(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Round trips that begin, or end, with something else."""
     groups = _any(timed, results, cells, metric)

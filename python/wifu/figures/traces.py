@@ -61,6 +61,8 @@ SHOWN = {
     "srtt": ("srtt", "round-trip time", "ms"),
 }
 """What is shown: the series that it is made of, its name and unit."""
+WHOLE = ("goodput", "delivered")
+"""What of it is at the last receiver."""
 SCALES = {"delivered": 1e6, "cwnd": 1e3, "srtt": 1e-3}
 
 
@@ -129,9 +131,34 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
         caption += "since the flow began."
     caption += " Congestion window of the sender." if "cwnd" in show else ""
     caption += " Smoothed round-trip time at the sender." if "srtt" in show else ""
-    titles = [names[cell.name] for cell, _ in found]
+    drawn = [cell for cell, _ in found]
+    caption += _of_halves(_splitters(results, drawn, run), show)
+    caption += f" {told}" if "srtt" in show and (told := ways.unlike_trips(results, drawn)) else ""
+    titles = [names[cell.name] for cell in drawn]
     caption += _apart(list(zip(titles, there, strict=True)))
     return figure, "Over time", caption + left + rest
+
+
+def _splitters(results: Results, cells: Sequence[Cell], run: int) -> str:
+    """The nodes that split connections in a run of these cells."""
+    every = (node for c in cells for node in splits.splitters(results.outcome(c, run)))
+    return ", ".join(dict.fromkeys(every))
+
+
+def _of_halves(nodes: str, show: Sequence[str]) -> str:
+    """What a caption says of lines that are of the source's half, where `nodes` split TCP."""
+    whole, own = (
+        [SHOWN.get(what, ("", what))[1] for what in show if (what in WHOLE) == of] for of in (1, 0)
+    )
+    # What a splitter has, such as `n2.far.cwnd`, says so itself.
+    own = [name for name in own if name.split(".")[0] not in nodes.split(", ")]
+    if not nodes or not own:
+        return ""
+    told = f" Nodes split TCP ({nodes}): {', '.join(own)} {'are' if len(own) > 1 else 'is'} of the "
+    told += "source's half alone"
+    if not whole:
+        return told + "."
+    return f"{told}, {', '.join(whole)} {'are' if len(whole) > 1 else 'is'} of the whole way."
 
 
 def _there(results: Results, cell: Cell, run: int) -> There:
@@ -381,10 +408,10 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
         caption += f"leaves the sender, or with lanes ({named}) enters the sender's lane."
     else:
         caption += "enters the sender's lane." if lanes else "leaves the sender."
-    every_node = (node for c in cells for node in splits.splitters(results.outcome(c, run)))
-    if nodes := list(dict.fromkeys(every_node)):
-        caption += f" Nodes split TCP ({', '.join(nodes)}): what is drawn is of the source's half "
-        caption += "alone."
+    if nodes := _splitters(results, cells, run):
+        caption += f" Nodes split TCP ({nodes}): the dots are of the source's half, whose segments "
+        caption += "the first of them acknowledges; the line is what the last receiver got in "
+        caption += "order, behind all halves, which repair what they lose themselves."
     if below:
         nth = {1: "first", 2: "second", 3: "third"}.get(which, f"{which}th")
         caption += f" Below, the grey part: the {nth} recovery, from before the first segment that "

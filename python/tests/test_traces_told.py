@@ -1,0 +1,77 @@
+"""What captions of figures over time say of lines that are not of the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake import CHAIN, FakeResult, fake
+from test_figures import drawn
+
+import wifu
+from wifu import plan as plans
+
+TIMED = "do not time round trips alike"
+
+
+def found(folder: Path, protocols: list[str], split: bool = False) -> wifu.Results:
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        result = fake(scenario)
+        if split:
+            result._outcome["nodes"][1]["split"] = {"accepted": 1, "near": {}, "far": {}}
+        return result
+
+    text = CHAIN.replace('["tcp-reno", "tcp-newreno"]', str(protocols)).replace("[1, 3]", "[3]")
+    text = text.replace("runs = 5", "runs = 1").replace('baseline = "tcp-reno"', "")
+    return wifu.campaign(plans.parse(text), folder / "r", runner=runner)
+
+
+@pytest.mark.parametrize(
+    ("other", "how"),
+    [
+        ("hxh", "HxH times a packet"),
+        ("hop", "Hop times a block"),
+        ("atp", "ATP times what comes back"),
+    ],
+)
+def test_round_trips_over_time_that_are_timed_unlike_are_told(
+    tmp_path: Path, other: str, how: str
+) -> None:
+    results = found(tmp_path, ["tcp-newreno", other])
+    caption = drawn(results, kind="timeseries")[1]
+    assert TIMED in caption and how in caption and "colour" not in caption
+    # Without round trips nothing is said of them, nor of one way to time them.
+    assert TIMED not in drawn(results, kind="timeseries", show=["goodput", "cwnd"])[1]
+    alone = drawn(results, kind="timeseries", where={"protocol": other})[1]
+    assert TIMED not in alone
+
+
+def test_flows_of_one_panel_are_timed_unlike_as_well(tmp_path: Path) -> None:
+    """Though the cells be alike."""
+    text = CHAIN.replace("copies = 2", '[[scenario.flow]]\nprotocol = "hop"')
+    text = text.replace('["tcp-reno", "tcp-newreno"]', '["tcp-reno"]').replace(
+        "runs = 5", "runs = 1"
+    )
+    results = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    assert TIMED in drawn(results, kind="timeseries")[1]
+    tcp = found(tmp_path / "b", ["tcp-reno", "tcp-newreno"])
+    assert TIMED not in drawn(tcp, kind="timeseries")[1]
+
+
+def test_lines_of_the_source_s_half_are_told(tmp_path: Path) -> None:
+    results = found(tmp_path / "a", ["tcp-newreno"], split=True)
+    caption = drawn(results, kind="timeseries")[1]
+    assert "Nodes split TCP (n2): window, round-trip time are of the source's half alone" in caption
+    assert "goodput is of the whole way" in caption
+    one = drawn(results, kind="timeseries", show=["srtt"])[1]
+    assert "round-trip time is of the source's half alone." in one and "whole way" not in one
+    assert "split" not in drawn(results, kind="timeseries", show=["goodput"])[1]
+    plain = found(tmp_path / "b", ["tcp-newreno"])
+    assert "split" not in drawn(plain, kind="timeseries")[1]
+
+
+def test_delivery_of_a_sequence_is_over_all_halves(tmp_path: Path) -> None:
+    results = found(tmp_path, ["tcp-newreno"], split=True)
+    caption = drawn(results, kind="sequence")[1]
+    assert "what is drawn is of the source's half" not in caption
+    assert "the dots are of the source's half" in caption
+    assert "the line is what the last receiver got in order, behind all halves" in caption
