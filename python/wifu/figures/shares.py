@@ -31,7 +31,7 @@ from wifu.figures.words import Words, with_unit
 from wifu.metrics import TOGETHER, metric_of
 from wifu.stamps import first
 
-COLUMN = {"goodput": "goodput_bps", "delay": "delay_s"}
+COLUMN = {"goodput": "goodput_bps", "delay": "delay_finished_s"}
 """What a flow can be drawn by, and its column of the table of flows."""
 
 ALL = {"goodput": "all", "delay": "mean"}
