@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from wifu import (
+    crowded,
     faults,
     fixed,
     flooding,
@@ -429,6 +430,7 @@ SAID = (
     _both_ways,
     _inside,
     handled,
+    crowded.words,
     wholerun.words,
 )
 """What there is to say, each of a metric in some cells."""

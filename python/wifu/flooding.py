@@ -26,14 +26,15 @@ def floods(flow: Flow) -> bool:
     return flow.get("protocol") == "udp" and "rate" not in flow
 
 
-def _flows(scenario: Mapping[str, Value]) -> list[tuple[int, Flow]]:
-    flows = scenario.get("flow")
-    listed = flows if isinstance(flows, list) else []
+def flows(scenario: Mapping[str, Value]) -> list[tuple[int, Flow]]:
+    """The flows of a scenario, with their numbers."""
+    given = scenario.get("flow")
+    listed = given if isinstance(given, list) else []
     return [(n, flow) for n, flow in enumerate(listed, 1) if isinstance(flow, dict)]
 
 
-def _over(flow: Flow) -> float:
-    """When a flow of datagrams stops sending, as far as the scenario says it."""
+def over(flow: Flow) -> float:
+    """When a flow stops sending, as far as the scenario says it."""
     start = values.seconds(flow.get("start", 0))
     ends = [start + values.seconds(flow["time"])] if "time" in flow else []
     ends += [values.seconds(flow["stop_at"])] if "stop_at" in flow else []
@@ -44,7 +45,7 @@ def beside(scenario: Mapping[str, Value]) -> dict[int, list[int]]:
     """Flows of a scenario that begin at the node of one that floods it, while that sends: by their
     numbers those of the floods.
     """
-    every = _flows(scenario)
+    every = flows(scenario)
     found: dict[int, list[int]] = {}
     for n, flow in every:
         start = values.seconds(flow.get("start", 0))
@@ -52,7 +53,7 @@ def beside(scenario: Mapping[str, Value]) -> dict[int, list[int]]:
             k
             for k, other in every
             if k != n and floods(other) and other.get("from") == flow.get("from")
-            if start < _over(other)
+            if start < over(other)
         ]
         if at:
             found[n] = at

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wifu import asked
+from wifu import asked, underload
 from wifu.batches import around, steady, steady_batches
 from wifu.batches import batch_rates as batch_rates
 from wifu.batches import rates as rates_of
@@ -553,6 +553,7 @@ def flow_row(
     whole |= {f"packets_{what}": packets.get(what, none) for what, none in _PACKETS.items()}
     whole["loaded_samples"] = (flow.get("under_load") or {}).get("samples")
     whole["loaded_lost"] = lost(outcome, flow)
+    whole["crowded_out"] = underload.crowded_out(outcome, flow)
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")
     return whole | {"cwnd_bytes": flow.get("cwnd")}
 
@@ -562,8 +563,7 @@ _PACKETS |= {"copies": 0, "hop": 0}  # what is 0 is not told
 _COPIED = (
     "start_s", "connected_s", "first_byte_s", "last_byte_s", "until_s", "finished", "segments",
     "data_segments", "feedback_segments", "sent_bytes", "retransmissions", "timeouts", "timeout_s",
-    "fast_retransmits", "srtt_s", "min_rtt_s", "jitter_s", "fault",
-    "fault_s",
+    "fast_retransmits", "srtt_s", "min_rtt_s", "jitter_s", "fault", "fault_s",
 )  # fmt: skip
 
 

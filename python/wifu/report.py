@@ -15,6 +15,7 @@ from wifu import (
     cautions,
     compared,
     comparisons,
+    crowded,
     cutoff,
     flooding,
     hostcost,
@@ -162,7 +163,7 @@ def _alerts(results: Results) -> str:
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
     soft = [*rings.warnings(results.plan), *flooding.warnings(results.plan)]
-    soft += misnamed.warnings(results.plan)
+    soft += [*crowded.warnings(results.plan), *misnamed.warnings(results.plan)]
     if not comparisons.compares(results.plan):  # else they stand above what is compared
         soft += comparisons.unsaid(results.plan)
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in soft]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
+from wifu.cells import Cell
 from wifu.plan import Plan
 from wifu.runner import split
 
@@ -19,9 +20,7 @@ def warnings(plan: Plan) -> list[str]:
         return []
     asked: list[str] = []
     for cell in plan.cells:
-        scenario, _ = split(cell.scenario)
-        own = {key: scenario[key] for key in ("topology", "radio", "host") if key in scenario}
-        asked.append(json.dumps(own, sort_keys=True, default=str))
+        asked.append(_about(cell))
     if not any("queue" in about for about in asked):
         return []
     asked = list(dict.fromkeys(asked))
@@ -43,6 +42,18 @@ def warnings(plan: Plan) -> list[str]:
         for ring, queues in by_ring.items()
         if len(queues) > 1 and ring >= min(queues)
     ]
+
+
+def buffers(cell: Cell) -> tuple[tuple[int, int], ...]:
+    """The queues of the radios of a cell, with the rings behind them."""
+    return _buffers(_about(cell)) or ()
+
+
+def _about(cell: Cell) -> str:
+    """What says of a cell which queues there are."""
+    scenario, _ = split(cell.scenario)
+    own = {key: scenario[key] for key in ("topology", "radio", "host") if key in scenario}
+    return json.dumps(own, sort_keys=True, default=str)
 
 
 def _words(least: int, most: int, ring: int) -> str:

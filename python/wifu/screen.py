@@ -20,6 +20,7 @@ from wifu import (
     alike,
     cautions,
     compared,
+    crowded,
     cutoff,
     flooding,
     hostcost,
@@ -154,6 +155,7 @@ def warn_of_differences(plan: Plan) -> None:
         *taken.halves(plan),
         *rings.warnings(plan),
         *flooding.warnings(plan),
+        *crowded.warnings(plan),
         *misnamed.warnings(plan),
     ]:
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
@@ -314,7 +316,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "differences": [d.to_json() for d in alike.differences(plan)],
             "profiles": [*taken.halves(plan), *taken.notes(plan)],
             "queues": rings.warnings(plan),
-            "floods": list(flooding.warnings(plan)),
+            "floods": [*flooding.warnings(plan), *crowded.warnings(plan)],
             "names": misnamed.warnings(plan),
             "not_drawn": undrawn.warnings(plan),
             "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},

@@ -139,3 +139,22 @@ def added(outcome: Outcome, _rates: object) -> float:
 
 def _ends(flow: Mapping[str, Any]) -> tuple[Any, Any]:
     return flow.get("from"), flow.get("to")
+
+
+def begins(flow: Mapping[str, Any]) -> Any:
+    """The node where a flow's data begins: of questions that are answered it is who answers."""
+    return flow.get("to" if flow.get("app") == "request" else "from")
+
+
+def crowded_out(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
+    """How many of a flow's datagrams found the queue of their own node full while a transport there
+    waited for room in it; none of a flow of no datagrams.
+    """
+    if flow.get("protocol") != "udp":
+        return None
+    at = flow.get("from")
+    others = [f for f in outcome["flows"] if begins(f) == at and f.get("protocol") != "udp"]
+    if not any((f.get("limited_s") or {}).get("queue") for f in others):
+        return 0.0
+    hops = [h for h in outcome.get("hops") or [] if h["flow"] == flow["id"] and h["from"] == at]
+    return float(sum((h.get("queue_drops") or 0) - (h.get("early_drops") or 0) for h in hops))

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from wifu import (
+    crowded,
     faults,
     fixed,
     heldback,
@@ -533,6 +534,7 @@ REASONS = (
     Reason("until when datagrams were sent is not known", misread.unsent),
     Reason("of the whole run, where goodput is of a part", wholerun.found),
     Reason("packets that handlers dropped are counted as lost", handled),
+    Reason("datagrams were refused where a transport waits for room", crowded.refused),
     Reason("recoveries beside timeouts that are more than 10 % apart", misread.timed_out),
     Reason("recoveries, where some protocols have no timeouts", misread.untimed),
     Reason("nodes sent copies, which are not counted", ways.copied),

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from wifu import stats, values
+from wifu import crowded, stats, values
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
@@ -48,7 +48,10 @@ class Run(NamedTuple):
 
 def latency(results: Results, spec: dict[str, Any]) -> Made:
     """Over time, below the goodput of the load; or the distribution with and without load."""
-    return _cdf(results, spec) if spec.get("as") == "cdf" else _over_time(results, spec)
+    draw = _cdf if spec.get("as") == "cdf" else _over_time
+    figure, title, caption = draw(results, spec)
+    refused = crowded.refusals(results, chosen(results, spec), "one_way_p50")
+    return figure, title, f"{caption} {refused}".rstrip()
 
 
 def _over_time(results: Results, spec: dict[str, Any]) -> Made:
