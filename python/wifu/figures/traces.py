@@ -17,6 +17,7 @@ from wifu.figures import legends, page, style
 from wifu.figures.compare import chosen, counting, first
 from wifu.figures.words import Words, with_unit
 from wifu.metrics import sliding
+from wifu.stamps import first as listed
 
 Made = tuple[Figure, str, str]
 Series = Mapping[str, Any]
@@ -110,8 +111,14 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     words = Words(results, spec)
     names = words.titles(cells)
     lines: dict[str, Any] = {}
+    lacking: list[tuple[str, str, tuple[int, ...]]] = []
     for (cell, series), column, flows in zip(found, column_axes, there, strict=True):
-        _flows(column, series, (show, window), (start, end), flows, lines)
+        lacking += [
+            (names[cell.name], what, missing)
+            for what, missing in _flows(
+                column, series, (show, window), (start, end), flows, lines
+            ).items()
+        ]
         style.entitle(column[0], names[cell.name])
         column[-1].set_xlabel("time, s")
         column[0].set_xlim(start, end)
@@ -135,7 +142,7 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     caption += _of_halves(_splitters(results, drawn, run), show)
     caption += f" {told}" if "srtt" in show and (told := ways.unlike_trips(results, drawn)) else ""
     titles = [names[cell.name] for cell in drawn]
-    caption += _apart(list(zip(titles, there, strict=True)))
+    caption += _apart(list(zip(titles, there, strict=True))) + _lacking(lacking, len(found))
     return figure, "Over time", caption + left + rest
 
 
@@ -250,28 +257,30 @@ def _range(
 def _flows(
     column: Sequence[Axes], series: Series, shown: tuple[Sequence[str], float],
     span: tuple[float, float], there: There, lines: dict[str, Any],
-) -> None:  # fmt: skip
+) -> dict[str, tuple[int, ...]]:  # fmt: skip
     """All flows of a cell, from when to when they were `there`; `lines` gets one of each by its
-    name.
+    name. Returns those that have no line though others have, by what is shown.
     """
     show, window = shown
     named = {int(n.split(".")[1]) for n in series if n.startswith("flow.")}
     flows = sorted(named | there.nothing)
+    without: dict[str, tuple[int, ...]] = {}
     for axis, what in zip(column, show, strict=True):
         for n, flow in enumerate(flows):
             drawn = _line(series, flow, what, window, there)
             if drawn is None:
+                without[what] = (*without.get(what, ()), flow)
                 continue
             drawn = _within(drawn, span)
             (line,) = axis.plot(
-                drawn.times, drawn.y, color=style.colour(n), linestyle=style.later_dash(n),
+                drawn.times, drawn.y, color=style.colour(n), linestyle=style.dash(n),
                 linewidth=(0.75 if len(flows) <= 3 else 0.55) * style.line(),
                 drawstyle="steps-post" if drawn.steps else "default",
                 # What is at zero is neither cut in half by the axis nor below it.
                 clip_on=False, zorder=3,
             )  # fmt: skip
             if len(flows) > 1:
-                # Shapes tell lines apart in grey, where bends are too many for dashes.
+                # In grey dashes tell lines apart that cross, shapes those with too many bends.
                 line.set(
                     marker=style.marker(n), markersize=5, markeredgewidth=0.5,
                     markeredgecolor="white",
@@ -279,11 +288,26 @@ def _flows(
                 )  # fmt: skip
             lines.setdefault(f"flow {flow}", line)
         if not axis.lines:  # such as windows of a protocol that has none
+            without.pop(what, None)
             axis.text(
                 0.5, 0.5, "no value", transform=axis.transAxes, ha="center", va="center",
                 fontsize=style.small(), color=style.INK,
             )  # fmt: skip
         style.grid(axis)
+    return without
+
+
+def _lacking(found: Sequence[tuple[str, str, tuple[int, ...]]], panels: int) -> str:
+    """What a caption says of flows that have no line where others have one."""
+    told: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for title, what, flows in found:
+        told.setdefault((what, flows), []).append(title)
+    each = []
+    for (what, flows), titles in told.items():
+        where = f" (in {'; '.join(titles)})" if len(titles) < panels else ""
+        names = f"flow{'s' if len(flows) > 1 else ''} {listed([str(n) for n in flows], 8)}"
+        each.append(f"{SHOWN.get(what, ('', what))[1]} of {names}{where}")
+    return f" No line, as none is known: {', '.join(each)}." if each else ""
 
 
 def columns(cells: int, rows: int, own_times: bool = False) -> tuple[Figure, list[list[Axes]]]:
@@ -386,7 +410,8 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
     handles: dict[str, Any] = {}
     for axes, cell, segments, zoom in zip(columns, cells, found, zooms, strict=True):
         _segment_marks(axes[0], segments, handles, large=not whole)
-        style.entitle(axes[0], names[cell.name])
+        counted = _count(segments, start, end)
+        style.entitle(axes[0], f"{names[cell.name]}\n{counted}".lstrip())
         axes[0].set_xlim(start, end)
         if not whole:
             _fit(axes[0])
@@ -462,6 +487,16 @@ def _larger(
     _fit(axes[1])
 
 
+def _count(segments: Segments, start: float | None, end: float | None) -> str:
+    """How many segments a panel shows, in words: those that lie close together are not seen."""
+    low, high = -np.inf if start is None else start, np.inf if end is None else end
+    sent, again = (
+        int(((points[0] >= low) & (points[0] <= high)).sum())
+        for points in (segments.sent, segments.again)
+    )
+    return f"{sent} sent, {again} retransmitted"
+
+
 def _segment_marks(axis: Axes, segments: Segments, handles: dict[str, Any], large: bool) -> None:
     (line,) = axis.step(
         *segments.line, where="post", color=style.MUTED, linewidth=1.2 if large else 0.9
@@ -469,17 +504,26 @@ def _segment_marks(axis: Axes, segments: Segments, handles: dict[str, Any], larg
     handles.setdefault(segments.name, line)
     many = segments.sent[0].size > 4000
     for name, points, form in (
-        ("sent", segments.sent, {"marker": ".", "color": style.COLOURS[0]}),
+        ("sent", segments.sent, {"marker": ".", "color": style.COLOURS[0], "zorder": 2.1}),
         (
             "retransmitted",
             segments.again,
-            {"marker": "o", "color": style.COLOURS[1], "fillstyle": "none"},
+            # Below the dots, and so thin that those beside them are seen.
+            {
+                "marker": "o",
+                "color": style.COLOURS[1],
+                "fillstyle": "none",
+                "zorder": 1.9,
+                "markeredgewidth": 1.0 if large else 0.5,
+            },
         ),
         ("lost", segments.lost, {"marker": "x", "color": "#b3261e", "markeredgewidth": 1.4}),
     ):
         if not points[0].size:
             continue
-        size = {"sent": 2.5, "retransmitted": 4.5, "lost": 5.0}[name] * (1.5 if large else 1.0)
+        size = {"sent": 2.5, "retransmitted": 4.5 if large else 3.5, "lost": 5.0}[name] * (
+            1.5 if large else 1.0
+        )
         (drawn,) = axis.plot(*points, ls="", markersize=size, rasterized=many, **form)
         handles.setdefault(name, drawn)
     style.grid(axis, "both")
