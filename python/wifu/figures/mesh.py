@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.patches import FancyArrowPatch, Patch
 
-from wifu import splits
+from wifu import splits, ways
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
@@ -33,9 +33,17 @@ PARTS = (
 tells them apart."""
 
 
+APART = 5.0
+"""So many times as long as another, and a waterfall has a scale of its own."""
+
+OWN = " (own scale)"
+
+
 def _quality_map() -> ListedColormap:
-    """Bad links pale and warm, good ones dark and cold; the better the darker, also in grey."""
-    return ListedColormap(mpl.colormaps["plasma_r"](np.linspace(0.12, 1.0, 256)))
+    """Bad links pale and warm, good ones dark and cold; the better the darker, also in grey: most
+    so above the middle, where links that carry anything are.
+    """
+    return ListedColormap(mpl.colormaps["plasma_r"](0.06 + 0.94 * np.linspace(0.0, 1.0, 256) ** 2))
 
 
 def map(results: Results, spec: dict[str, Any]) -> Made:
@@ -55,9 +63,9 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     for axis, cell, outcome in zip(axes, cells, outcomes, strict=True):
         places, real = _places(outcome["nodes"])
         _links(axis, outcome, places, (colours, norm), size)
-        ways = paths.ways(cell.scenario, places, float(outcome["sim_seconds"])) if real else {}
-        _ways(axis, ways)
-        moved.append((cell.scenario, places, ways))
+        walked = paths.ways(cell.scenario, places, float(outcome["sim_seconds"])) if real else {}
+        _ways(axis, walked)
+        moved.append((cell.scenario, places, walked))
         _nodes(axis, outcome, places, size)
         when = "at the end of the run" if cell.scenario.get("mobility") else ""
         style.entitle(axis, ", ".join(filter(None, (names[cell.name], when))))
@@ -89,9 +97,9 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     return figure, "The mesh and its links", caption + left + rest
 
 
-def _ways(axis: Axes, ways: Mapping[str, Sequence[paths.Point]]) -> None:
+def _ways(axis: Axes, walked: Mapping[str, Sequence[paths.Point]]) -> None:
     """Dotted lines of how nodes went to where they are."""
-    for way in ways.values():
+    for way in walked.values():
         axis.plot(*zip(*way, strict=True), ":", color=style.MUTED, lw=1.1, zorder=1.5)
 
 
@@ -159,10 +167,12 @@ def _nodes(
         axis.annotate(
             name,
             (x, y),
-            xytext=(0, 3 + 8 * size),
+            xytext=(0, 7 + 9 * size),
             textcoords="offset points",
             ha="center",
             fontsize=style.small(),
+            path_effects=style.halo(),
+            zorder=4,
         )
     # Equal scales leave out margins, but nothing that is there; names are wider than nodes.
     xs = [x for x, _ in places.values()]
@@ -188,9 +198,9 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     figure, axes = page.panels(len(found), height=height, columns=most, share=False)
     names = Words(results, spec).titles(cells)
     used: dict[str, Any] = {}
-    last = 0.0
+    ends = []
     for axis, (cell, hops, _) in zip(axes, found, strict=True):
-        last = max(last, _bars(axis, hops, used))
+        ends.append(_bars(axis, hops, used))
         axis.set_yticks(range(len(hops)), [h["name"] for h in hops])
         axis.tick_params(axis="y", length=0, labelleft=True)
         style.entitle(axis, names[cell.name])
@@ -199,12 +209,13 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     # The number behind the last bar has room, too.
     inches = 0.95 * axes[0].get_position().width * float(page.root(axes[0]).get_figwidth())
     number = (7.5 * 0.58 * style.small() + 4) / 72
-    longest = last / (1 - min(0.6, number / inches)) or 1.0
-    for n, axis in enumerate(axes):
-        axis.set_xlim(0, longest)
-        # All have one scale, which is named where nothing stands below.
-        if n + page.beside(len(axes), most) >= len(axes) or page.current().axes is not None:
-            axis.set_xlabel("time since the packet entered the mesh, ms")
+    own = max(ends) > APART * min(ends)
+    for n, (axis, end) in enumerate(zip(axes, ends, strict=True)):
+        last = end if own else max(ends)
+        axis.set_xlim(0, last / (1 - min(0.6, number / inches)) or 1.0)
+        # One scale of all is named where nothing stands below.
+        if own or n + page.beside(len(axes), most) >= len(axes) or page.current().axes is not None:
+            axis.set_xlabel(f"time since the packet entered the mesh, ms{OWN * own}")
     order = [name for _, name, *_ in PARTS if name in used]
     legends.above(figure, [used[name] for name in order], order)
     counts = sorted({n for _, _, n in found})
@@ -225,6 +236,14 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
         )
     if splits.splitting(results, [cell for cell, _, _ in found]):
         caption += _at_splitters([hop for _, hops, _ in found for hop in hops])
+    if own:
+        caption += f" Each panel has a scale of its own: they end at {style.number(min(ends))} to "
+        caption += f"{style.number(max(ends))} ms."
+    laned = [c for c, _, _ in found if ways.laned(results.plan.runner, c, flow)]
+    if laned and len(laned) < len(found) and not reverse:
+        caption += f" With lanes ({_listed([names[c.name] for c in laned])}) a packet enters the "
+        caption += "mesh when its source's lane takes it, and its wait there is in the first bar; "
+        caption += "without, that in the source's send buffer is in none."
     caption += _in_nodes([hop for _, hops, _ in found for hop in hops])
     caption += _crossed([(names[cell.name], hops, n) for cell, hops, n in found])
     if none := [names[cell.name] for cell, hops, _ in having if not hops]:

@@ -16,6 +16,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.colors as mcolors
 import numpy as np
+from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -191,6 +192,11 @@ def context(columns: int | None = None) -> Iterator[None]:
         page.use(page.Page(columns)),
     ):
         yield
+
+
+def halo() -> list[Any]:
+    """White around text that may stand on what is drawn."""
+    return [patheffects.withStroke(linewidth=2.5, foreground="white")]
 
 
 def small() -> float:
