@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -79,11 +80,30 @@ WHOLE = ("loss", "finished")
 """Metrics of all flows, that goodput of some stands beside."""
 
 
+BARE = re.compile(r" ?There is neither colour nor bold(\.|; )")
+AFTER = {".": "", "; ": " "}
+"""That there is no colour, without where, and what stays of it by what comes after."""
+
+
 def notes(results: Results, cells: Sequence[Cell], metric: str) -> list[str]:
     """Sentences about a metric in these cells."""
     if "flow" not in results.flows:  # no run came out
         return []
-    return [told for said in SAID if (told := said(results, cells, metric))]
+    return _once([told for said in SAID if (told := said(results, cells, metric))])
+
+
+def _once(every: Sequence[str]) -> list[str]:
+    """These sentences, of which the first alone says that there is no colour whatever the numbers
+    are.
+    """
+    seen, out = False, []
+    for told in every:
+        pieces = BARE.split(told)
+        if seen and len(pieces) > 1:
+            told = "".join(piece if n % 2 == 0 else AFTER[piece] for n, piece in enumerate(pieces))
+        seen = seen or len(pieces) > 1
+        out.append(told.strip())
+    return out
 
 
 def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:

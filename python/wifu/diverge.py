@@ -72,6 +72,19 @@ class Row:
     why: str = ""
     """Of what was skipped where, and by which rule."""
 
+    @property
+    def few(self) -> int:
+        """Of how few runs of a side it is said that the two agree; 0 of enough. What is exact has
+        one.
+        """
+        sizes = [i.n for i in (self.reference, self.other) if 1 < i.n < SURE]
+        return min(sizes) if sizes and self.verdict == AGREE else 0
+
+    @property
+    def said(self) -> str:
+        """The verdict as it is shown."""
+        return f"{self.verdict} (n = {self.few})" if self.few else self.verdict
+
     def words(self) -> list[str]:
         """Cell, both values, difference, relative difference, distance, p, runs."""
 
@@ -168,7 +181,17 @@ class Divergence:
                 f"{APART}: counts of runs that had other flows, another radio or another topology, "
                 "or delivered more than 10 % apart. Who delivers less has less to repeat."
             )
-        return [*told, *self.skipped(), *self._open(), *self.cautions]
+        return [*told, *self.skipped(), *self._few(), *self._open(), *self.cautions]
+
+    def _few(self) -> Iterator[str]:
+        """How little it tells that so few runs agree."""
+        if few := [row for row in self.rows if row.few]:
+            n = min(row.few for row in few)
+            yield (
+                f"{AGREE}: {len(few)} of {self.counts()[AGREE]} cells have fewer than {SURE} runs "
+                f"on a side, {n} at the least. That says little: what happens in "
+                f"{1 - 0.05 ** (1 / n):.0%} of runs is met in none of {n} once in twenty times."
+            )
 
     def skipped(self, metric: str | None = None) -> list[str]:
         """Which cells were left out where, by which rule of the plan; of a `metric` alone."""

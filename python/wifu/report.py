@@ -428,7 +428,7 @@ def _rows(reference: str, other: str, rows: Sequence[diverging.Row]) -> str:
     body = ""
     for row in rows:
         first, *rest = row.words()
-        badge = f"<span class='verdict {css.get(row.verdict, 'none')}'>{E(row.verdict)}</span>"
+        badge = f"<span class='verdict {css.get(row.verdict, 'none')}'>{E(row.said)}</span>"
         body += f"<tr><td class='label'>{E(first)}</td>"
         body += "".join(f"<td class='n'>{E(w)}</td>" for w in rest) + f"<td>{badge}</td></tr>"
     return (

@@ -370,7 +370,7 @@ def print_divergence(found: diverging.Divergence) -> None:
         table.add_column("")
         for row in rows:
             style = VERDICTS.get(row.verdict, "dim")
-            table.add_row(*row.words(), f"[{style}]{row.verdict}[/{style}]")
+            table.add_row(*row.words(), f"[{style}]{row.said}[/{style}]")
         out.print(table)
     screen.print(found.sentence(), highlight=False)
     screen.print(

@@ -1,0 +1,56 @@
+"""What stands below tables is said once, and a verdict of few runs says of how few it is."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake import CHAIN, fake
+
+import wifu
+from wifu import cautions, diverge, stats
+from wifu import plan as plans
+
+BARE = "There is neither colour nor bold"
+
+
+def test_that_there_is_no_colour_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = [
+        f"One. {BARE}.",
+        f"Two. {BARE}; `rtt_p50` is of all samples.",
+        f"Three. {BARE}. More of it.",
+        f"Four. {BARE} where it is more than 10% apart.",
+    ]
+
+    def saying(n: int) -> Any:
+        return lambda *_: told[n]
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=fake)
+    monkeypatch.setattr(cautions, "SAID", [saying(n) for n in range(len(told))])
+    assert cautions.notes(found, found.plan.cells, "goodput") == [
+        told[0], "Two. `rtt_p50` is of all samples.", "Three. More of it.", told[3],
+    ]  # fmt: skip
+    monkeypatch.setattr(cautions, "SAID", [saying(1), saying(3)])
+    assert cautions.notes(found, found.plan.cells, "goodput") == [told[1], told[3]]
+
+
+def test_a_verdict_of_few_runs_says_of_how_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    def row(n: int, verdict: str = diverge.AGREE, reference: int = 20) -> diverge.Row:
+        of = stats.mean_interval([1.0, 1.01, 0.99])
+        one, two = replace(of, n=reference), replace(of, n=n)
+        return diverge.Row(
+            "goodput", "a", {"x": 1}, "emu", one, two, of, of, False, 0.1, 0.9, verdict
+        )
+
+    assert (row(3).said, row(5).said, row(6).said) == ("agree (n = 3)", "agree (n = 5)", "agree")
+    assert row(6, reference=1).said == "agree", "what is exact is no sample"
+    assert row(3, diverge.OPEN).said == diverge.OPEN
+    few = diverge.Divergence("p", "sim", 0.1, (row(3), row(20)))
+    (note,) = few.notes()
+    assert note == (
+        "agree: 1 of 2 cells have fewer than 6 runs on a side, 3 at the least. That says little: "
+        "what happens in 63% of runs is met in none of 3 once in twenty times."
+    )
+    assert diverge.Divergence("p", "sim", 0.1, (row(20),)).notes() == []
