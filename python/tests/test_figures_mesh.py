@@ -30,8 +30,8 @@ def test_a_waterfall_much_longer_than_another_has_its_own_scale(
     assert (len(limits) == 2) == own == ("Each panel has a scale of its own: they end" in caption)
     assert own == all("(own scale)" in axis.get_xlabel() for axis in figure.axes)
     for axis in figure.axes if own else ():
-        last = max(p.get_x() + p.get_width() for p in axis.patches)
-        assert last > axis.get_xlim()[1] / 3
+        last = max(p.get_window_extent().x1 for p in axis.patches)
+        assert last > axis.get_window_extent().x0 + axis.get_window_extent().width / 3
 
 
 def test_waits_in_the_lane_of_a_source_are_told_beside_send_buffers(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def _quality_map() -> ListedColormap:
     """Bad links pale and warm, good ones dark and cold; the better the darker, also in grey: most
     so above the middle, where links that carry anything are.
     """
-    return ListedColormap(mpl.colormaps["plasma_r"](0.06 + 0.94 * np.linspace(0.0, 1.0, 256) ** 2))
+    share = np.linspace(0.0, 1.0, 256)
+    return ListedColormap(mpl.colormaps["plasma_r"](0.06 + 0.94 * share * (0.25 + 0.75 * share)))
 
 
 def map(results: Results, spec: dict[str, Any]) -> Made:

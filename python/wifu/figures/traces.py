@@ -503,22 +503,14 @@ def _segment_marks(axis: Axes, segments: Segments, handles: dict[str, Any], larg
     )
     handles.setdefault(segments.name, line)
     many = segments.sent[0].size > 4000
-    for name, points, form in (
-        ("sent", segments.sent, {"marker": ".", "color": style.COLOURS[0], "zorder": 2.1}),
-        (
-            "retransmitted",
-            segments.again,
-            # Below the dots, and so thin that those beside them are seen.
-            {
-                "marker": "o",
-                "color": style.COLOURS[1],
-                "fillstyle": "none",
-                "zorder": 1.9,
-                "markeredgewidth": 1.0 if large else 0.5,
-            },
-        ),
-        ("lost", segments.lost, {"marker": "x", "color": "#b3261e", "markeredgewidth": 1.4}),
-    ):
+    # Circles are below the dots, and so thin that those beside them are seen.
+    circle = {"marker": "o", "color": style.COLOURS[1], "fillstyle": "none", "zorder": 1.9}
+    looks: dict[str, tuple[tuple[stats.Floats, stats.Floats], dict[str, Any]]] = {
+        "sent": (segments.sent, {"marker": ".", "color": style.COLOURS[0], "zorder": 2.1}),
+        "retransmitted": (segments.again, {**circle, "markeredgewidth": 1.0 if large else 0.5}),
+        "lost": (segments.lost, {"marker": "x", "color": "#b3261e", "markeredgewidth": 1.4}),
+    }
+    for name, (points, form) in looks.items():
         if not points[0].size:
             continue
         size = {"sent": 2.5, "retransmitted": 4.5 if large else 3.5, "lost": 5.0}[name] * (
