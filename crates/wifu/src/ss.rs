@@ -23,7 +23,8 @@ use crate::known::Libraries;
     ssthresh in segments, rtt:smoothed/variation in ms, rto in ms, retrans:total, and ours:\n\
     limited:REASON, what holds the sender up now, and the share of its life that each reason \
     took\n(window: congestion window; peer: the receiver's window; source: nothing to send; \
-    drain: all sent)."
+    drain: all sent). Where it says rtt_with_repairs, round-trip times are from when a packet left \
+    first,\nwith what it waited to be repaired."
 )]
 pub struct Args {
     /// The daemon's socket [default: /run/wifu/NAMESPACE/daemon.sock]
@@ -196,6 +197,9 @@ fn details(c: &Value) -> String {
         words.push(format!("rto:{:.0}", ms("rto_ns")));
     }
     words.push(format!("rtt:{:.3}/{:.3}", ms("rtt_ns"), ms("rttvar_ns")));
+    if c["rtt_with_repairs"] == true {
+        words.push("rtt_with_repairs".to_owned());
+    }
     words.push(format!("mss:{mss:.0}"));
     if known("cwnd") {
         words.push(format!("cwnd:{:.0}", (number(c, "cwnd") / mss).floor()));
@@ -230,7 +234,9 @@ fn details(c: &Value) -> String {
     if number(c, "backoff") > 0.0 {
         words.push(format!("backoff:{:.0}", number(c, "backoff")));
     }
-    words.push(format!("snd_wnd:{:.0}", number(c, "peer_window")));
+    if known("peer_window") {
+        words.push(format!("snd_wnd:{:.0}", number(c, "peer_window")));
+    }
     words.push(format!("rcv_wnd:{:.0}", number(c, "window")));
     if c["min_rtt_ns"].is_number() {
         words.push(format!("minrtt:{:.3}", ms("min_rtt_ns")));

@@ -22,6 +22,8 @@ pub struct ConnInfo {
     pub mss: u32,
     /// Smoothed round-trip time.
     pub srtt: Span,
+    /// Round-trip times are from when packets left first, with what these waited to be repaired.
+    pub rtt_with_repairs: bool,
     /// Round-trip time variation.
     pub rttvar: Span,
     /// Smallest round-trip time.
@@ -34,8 +36,8 @@ pub struct ConnInfo {
     pub flight: u32,
     /// Octets selectively acknowledged.
     pub sacked: u32,
-    /// The peer's window, octets.
-    pub peer_window: u32,
+    /// The peer's window, octets; `None` if no part hears of one.
+    pub peer_window: Option<u32>,
     /// Our window, octets.
     pub window: u32,
     /// Segments retransmitted.
@@ -101,13 +103,14 @@ impl ConnInfo {
             ssthresh: windowed.then_some(b.win.ssthresh),
             mss: b.conn.mss,
             srtt: b.rtt.srtt,
+            rtt_with_repairs: blueprint.times_repairs(),
             rttvar: b.rtt.var,
             min_rtt: b.rtt.min,
             rto: timed.then_some(b.tx.rto),
             backoff: timed.then_some(b.tx.backoff),
             flight: conn.flight(),
             sacked: b.tx.sacked,
-            peer_window: b.peer.window,
+            peer_window: blueprint.writes(Facts::PEER).then_some(b.peer.window),
             window: b.rx.window,
             retransmits: b.tx.retransmits,
             timeouts: timed.then_some(b.tx.timeouts),

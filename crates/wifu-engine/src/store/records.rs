@@ -122,9 +122,9 @@ impl Records {
         self.base.wrapping_add(self.len)
     }
 
-    /// Forget records before `upto`; returns how many.
+    /// Forget records before `upto`; returns how many octets they had.
     pub fn free(&mut self, upto: Seq) -> u32 {
-        let before = self.first;
+        let before = self.base;
         while self.first.before(upto) {
             let Some((_, len)) = self.cut.pop_front() else {
                 break;
@@ -133,7 +133,7 @@ impl Records {
             self.len -= len;
             self.first = self.first.plus(1);
         }
-        self.first.since(before)
+        self.base.wrapping_sub(before)
     }
 }
 
@@ -152,7 +152,8 @@ mod tests {
         r.cut();
         assert_eq!(r.record(Seq(2)).concat(), b"ef");
         assert_eq!(r.record(Seq(3)).concat(), b"gh");
-        r.free(Seq(3));
+        assert_eq!(r.free(Seq(3)), 6, "octets, of two records");
+        assert_eq!(r.free(Seq(3)), 0);
         assert_eq!(r.record(Seq(2)).concat(), b"");
         assert_eq!(r.room(), 98);
     }

@@ -89,7 +89,7 @@ pub(super) fn info(i: &ConnInfo, now: Time) -> Info {
         sndbuf_limited_us: us(limited(i, Limit::Source)),
         bytes_sent: c.octets_out,
         bytes_retrans: c.octets_again,
-        snd_wnd: i.peer_window.into(),
+        snd_wnd: i.peer_window.unwrap_or(0).into(),
         ..Info::default()
     }
 }
@@ -147,6 +147,7 @@ fn json(i: &ConnInfo, now: Time) -> Value {
         "ssthresh": i.ssthresh,
         "mss": i.mss,
         "rtt_ns": i.srtt.0,
+        "rtt_with_repairs": i.rtt_with_repairs,
         "rttvar_ns": i.rttvar.0,
         "min_rtt_ns": (i.min_rtt.0 != u64::MAX).then_some(i.min_rtt.0),
         "rto_ns": i.rto.map(|s| s.0),
@@ -183,7 +184,7 @@ fn json(i: &ConnInfo, now: Time) -> Value {
 const ROUND_TRIPS: usize = 1_200;
 
 /// What a connection has counted that `TCP_INFO` has no room for, by the simulator's names; null
-/// what its protocol does not have.
+/// what its protocol does not have. `lacks` names what is 0 in `TCP_INFO` for that reason.
 pub(super) fn counted(id: ConnId, endpoint: &Endpoint, now: Time) -> Option<String> {
     let (i, conn) = (endpoint.info_until(id, now)?, endpoint.conn(id)?);
     let limits = Limit::NAMES.iter().zip(i.limits);
@@ -191,7 +192,14 @@ pub(super) fn counted(id: ConnId, endpoint: &Endpoint, now: Time) -> Option<Stri
         .filter(|(_, s)| *s > Span::ZERO)
         .map(|(n, s)| ((*n).to_owned(), json!(s.as_secs_f64())))
         .collect();
+    let lacks = [("snd_cwnd", i.cwnd), ("snd_wnd", i.peer_window)];
+    let lacks: Vec<&str> = lacks
+        .iter()
+        .filter_map(|(name, window)| window.is_none().then_some(*name))
+        .collect();
     let told = json!({
+        "lacks": lacks,
+        "rtt_with_repairs": i.rtt_with_repairs,
         "fast_retransmits": i.fast_retransmits,
         "timeout_s": i.timeout_wait.map(Span::as_secs_f64),
         "limited_s": limited,

@@ -93,6 +93,12 @@ pub struct Counted {
     pub limited_s: BTreeMap<String, f64>,
     /// Round-trip times, as `CLASS:COUNT` ([`Delays::to_text`]).
     pub rtt_classes: String,
+    /// What TCP_INFO has 0 of because the protocol has none: `snd_cwnd`, `snd_wnd`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
+    /// Round-trip times are from when packets left first, with what these waited to be repaired.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rtt_with_repairs: bool,
 }
 
 impl Stack {
@@ -108,6 +114,12 @@ impl Stack {
     /// Percentiles of its round-trip times, as far as it tells.
     pub fn percentiles(&self) -> Option<Percentiles> {
         Percentiles::of(&self.counted.as_ref()?.round_trips())
+    }
+
+    /// Whether its protocol has something that TCP_INFO has a number of, by its name there.
+    pub fn has(&self, name: &str) -> bool {
+        let counted = self.counted.as_ref();
+        !counted.is_some_and(|c| c.lacks.iter().any(|lacks| lacks == name))
     }
 
     /// What a connection has counted so far.
@@ -172,11 +184,17 @@ impl Counted {
         let told: serde_json::Value = serde_json::from_str(text).ok()?;
         let limits = told["limited_s"].as_object()?.iter();
         let seconds = |(name, s): (&String, &serde_json::Value)| Some((name.clone(), s.as_f64()?));
+        let lacks = told["lacks"].as_array().map_or(&[][..], Vec::as_slice);
         Some(Counted {
             fast_retransmits: told["fast_retransmits"].as_u64(),
             timeout_s: told["timeout_s"].as_f64(),
             limited_s: limits.filter_map(seconds).collect(),
             rtt_classes: told["rtt"].as_str()?.to_owned(),
+            lacks: lacks
+                .iter()
+                .filter_map(|name| Some(name.as_str()?.to_owned()))
+                .collect(),
+            rtt_with_repairs: told["rtt_with_repairs"] == true,
         })
     }
 
@@ -198,6 +216,7 @@ impl Counted {
             timeout_s: waited.map(|(now, then)| (now - then).max(0.0)),
             limited_s,
             rtt_classes: rest.to_text(CLASSES),
+            ..self
         }
     }
 
@@ -215,6 +234,7 @@ impl Counted {
             timeout_s: waited.map(|(one, two)| one + two),
             limited_s,
             rtt_classes: all.to_text(CLASSES),
+            ..self
         }
     }
 }
@@ -272,10 +292,12 @@ impl Recorder {
 pub struct Extremes {
     /// Segments retransmitted in the whole test.
     pub retransmits: u64,
-    /// Largest congestion window, bytes.
-    pub max_snd_cwnd: u64,
-    /// Largest window of the peer, bytes.
-    pub max_snd_wnd: u64,
+    /// Largest congestion window, bytes; absent if the protocol has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_snd_cwnd: Option<u64>,
+    /// Largest window of the peer, bytes; absent if the protocol has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_snd_wnd: Option<u64>,
     /// Largest smoothed round-trip time at an interval's end, microseconds.
     pub max_rtt: u32,
     /// Smallest smoothed round-trip time at an interval's end, microseconds.
@@ -297,7 +319,18 @@ mod tests {
             timeout_s: Some(0.5 * fast as f64),
             limited_s: BTreeMap::from([("window".to_owned(), fast as f64)]),
             rtt_classes: delays.to_text(CLASSES),
+            ..Counted::default()
         }
+    }
+
+    #[test]
+    fn what_a_protocol_has_not_is_no_zero() {
+        let text = r#"{"lacks":["snd_cwnd"],"rtt_with_repairs":true,"limited_s":{},"rtt":""}"#;
+        let stack = Stack::new(&TcpInfo::default(), Counted::of(text));
+        let later = stack.clone().since(&stack).and(stack);
+        assert!(!later.has("snd_cwnd") && later.has("snd_wnd"));
+        assert!(later.counted.unwrap().rtt_with_repairs);
+        assert!(Stack::default().has("snd_cwnd"));
     }
 
     #[test]

@@ -147,6 +147,7 @@ fn layout(test: &Test, server: bool) -> Layout {
         bidir: test.bidir,
         several: test.streams > 1,
         sends: test.bidir || test.reverse == server,
+        omits: test.omit > 0.0,
         server,
     }
 }

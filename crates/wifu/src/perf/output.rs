@@ -22,6 +22,8 @@ pub struct Layout {
     pub several: bool,
     /// This side sends on some stream.
     pub sends: bool,
+    /// The first seconds do not count.
+    pub omits: bool,
     /// This is the server.
     pub server: bool,
 }
@@ -45,6 +47,9 @@ pub struct Output {
     /// The rule between intervals is due.
     ruled: bool,
 }
+
+/// A sender's row that is so many times as short as the receiver's is of the send buffer.
+const EARLY: f64 = 2.0;
 
 const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 
@@ -255,6 +260,9 @@ impl Output {
         }
         self.line(&format!("[wifu] {}", facts.join(", ")));
         self.outlasted(report);
+        self.early(report);
+        self.before(report);
+        self.repaired(report);
         if let Some(cpu) = &end.cpu_utilization_percent {
             self.line(&format!(
                 "[wifu] CPU of the processes: here {:.1}% ({:.1}%u/{:.1}%s), there {:.1}% \
@@ -289,6 +297,51 @@ impl Output {
         }
     }
 
+    /// That all was written long before it arrived, so that the sender's rate is not the path's.
+    fn early(&mut self, report: &Report) {
+        let streams = report.end.streams.iter().flatten();
+        let early = |s: &&EndStream| {
+            s.wifu.outlasted.is_none() && EARLY * s.sender.seconds < s.receiver.seconds
+        };
+        if let Some(stream) = streams.clone().find(early) {
+            self.line(&format!(
+                "[wifu] all was in the send buffer after {:.2} s: the sender's row is no rate of the path",
+                stream.sender.seconds
+            ));
+        }
+    }
+
+    /// That the receiver's row has bytes which the sender's, after what was omitted, has not.
+    fn before(&mut self, report: &Report) {
+        let streams = report.end.streams.iter().flatten();
+        let more: u64 = streams
+            .map(|s| s.receiver.bytes.saturating_sub(s.sender.bytes))
+            .sum();
+        if more > 0 && self.layout.omits {
+            self.line(&format!(
+                "[wifu] {} of the receiver's row were sent while seconds were omitted",
+                units::bytes(more as f64).trim_start()
+            ));
+        }
+    }
+
+    /// What the sender's numbers are of where nodes on the way retransmit.
+    fn repaired(&mut self, report: &Report) {
+        let mut streams = report.end.streams.iter().flatten();
+        let counted = |s: &EndStream| {
+            s.wifu
+                .stack
+                .as_ref()
+                .and_then(|stack| stack.counted.clone())
+        };
+        if streams.any(|s| counted(s).is_some_and(|c| c.rtt_with_repairs)) {
+            self.line(
+                "[wifu] Retr is of the source alone, without what lanes of nodes retransmit; \
+                 round-trip times are from when a packet left first, with what it waited to be repaired",
+            );
+        }
+    }
+
     fn header(&self, tail: &str) -> String {
         let role = if self.layout.bidir { "[Role]" } else { "" };
         format!("[ ID]{role} Interval           Transfer     Bitrate       {tail}")
@@ -309,7 +362,9 @@ impl Output {
     fn row(&self, row: &Row) -> String {
         let tail = match &row.tcp {
             Some(tcp) => {
-                let cwnd = units::bytes(tcp.snd_cwnd as f64);
+                let cwnd = tcp.snd_cwnd.map(|cwnd| units::bytes(cwnd as f64));
+                let cwnd = cwnd
+                    .unwrap_or_else(|| format!("{:>width$}", "-", width = units::bytes(0.0).len()));
                 format!("  {:3}   {cwnd}       ", tcp.retransmits)
             }
             None => " ".repeat(18),

@@ -258,10 +258,12 @@ pub struct Row {
 pub struct TcpRow {
     /// Segments retransmitted in the interval.
     pub retransmits: u64,
-    /// Congestion window, bytes.
-    pub snd_cwnd: u64,
-    /// The peer's window, bytes.
-    pub snd_wnd: u64,
+    /// Congestion window, bytes; absent if the protocol has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snd_cwnd: Option<u64>,
+    /// The peer's window, bytes; absent if the protocol has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snd_wnd: Option<u64>,
     /// Smoothed round-trip time, microseconds.
     pub rtt: u32,
     /// Variation of the round-trip time, microseconds.

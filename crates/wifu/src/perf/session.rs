@@ -148,6 +148,14 @@ impl Session<'_> {
         Ok(run.wind_up(ending))
     }
 
+    /// Nothing of a test that time ends is sent after it.
+    fn leave(&self) {
+        if self.length().is_some() {
+            let sending = self.streams.iter().filter(|stream| stream.sends);
+            sending.for_each(Stream::abandon);
+        }
+    }
+
     /// How long the test takes, if time is what ends it.
     fn length(&self) -> Option<Duration> {
         let test = self.test;
@@ -348,6 +356,7 @@ impl Run<'_> {
                 Err(error) => lost = Some(format!("{error:#}")),
             }
         }
+        self.session.leave();
         let lost = lost.map(|error| format!("lost the {other}: {error}"));
         let failed = (!failures.is_empty()).then(|| failures.join("; "));
         let (error, signal) = match ending {
@@ -533,7 +542,9 @@ impl Meter {
 
     /// Takes the counters at a row's end; returns the row's bytes and the sender's state.
     fn row(&mut self, bytes: u64, told: Option<(&TcpInfo, Stack)>) -> (u64, Option<TcpRow>) {
+        let mut has = (true, true);
         let info = told.map(|(info, stack)| {
+            has = (stack.has("snd_cwnd"), stack.has("snd_wnd"));
             self.stack.1 = stack;
             info
         });
@@ -541,8 +552,10 @@ impl Meter {
         let before = std::mem::replace(&mut self.row, (bytes, retrans));
         let tcp = info.map(|info| TcpRow {
             retransmits: retrans.wrapping_sub(before.1).into(),
-            snd_cwnd: u64::from(info.snd_cwnd) * u64::from(info.snd_mss),
-            snd_wnd: info.snd_wnd.into(),
+            snd_cwnd: has
+                .0
+                .then(|| u64::from(info.snd_cwnd) * u64::from(info.snd_mss)),
+            snd_wnd: has.1.then(|| info.snd_wnd.into()),
             rtt: info.rtt_us,
             rttvar: info.rttvar_us,
             pmtu: info.pmtu,
@@ -553,8 +566,8 @@ impl Meter {
             let known = self.extremes;
             self.extremes = Some(Extremes {
                 retransmits: retrans.wrapping_sub(self.base.1).into(),
-                max_snd_cwnd: known.map_or(0, |x| x.max_snd_cwnd).max(tcp.snd_cwnd),
-                max_snd_wnd: known.map_or(0, |x| x.max_snd_wnd).max(tcp.snd_wnd),
+                max_snd_cwnd: known.and_then(|x| x.max_snd_cwnd).max(tcp.snd_cwnd),
+                max_snd_wnd: known.and_then(|x| x.max_snd_wnd).max(tcp.snd_wnd),
                 max_rtt: known.map_or(0, |x| x.max_rtt).max(tcp.rtt),
                 min_rtt: known.map_or(u32::MAX, |x| x.min_rtt).min(tcp.rtt),
                 mean_rtt: u32::try_from(self.rtts.0 / self.rtts.1).unwrap_or(u32::MAX),
@@ -616,11 +629,17 @@ mod tests {
         };
         let (bytes, tcp) = meter.row(500, told(&info(5, 100, 10)));
         let tcp = tcp.unwrap();
-        assert_eq!((bytes, tcp.retransmits, tcp.snd_cwnd), (500, 3, 10_000));
+        assert_eq!(
+            (bytes, tcp.retransmits, tcp.snd_cwnd),
+            (500, 3, Some(10_000))
+        );
         let (bytes, tcp) = meter.row(800, told(&info(5, 300, 4)));
         assert_eq!((bytes, tcp.unwrap().retransmits), (300, 0));
         let extremes = meter.extremes().unwrap();
-        assert_eq!((extremes.retransmits, extremes.max_snd_cwnd), (3, 10_000));
+        assert_eq!(
+            (extremes.retransmits, extremes.max_snd_cwnd),
+            (3, Some(10_000))
+        );
         assert_eq!(
             (extremes.min_rtt, extremes.mean_rtt, extremes.max_rtt),
             (100, 200, 300)
@@ -629,6 +648,21 @@ mod tests {
         let stack = meter.stack().unwrap();
         assert_eq!((stack.timeouts, stack.smallest_rtt), (None, Some(150)));
         assert_eq!(stack.segments, 5_000);
+    }
+
+    #[test]
+    fn windows_that_a_protocol_has_not_are_absent() {
+        let mut meter = Meter::default();
+        let text = r#"{"lacks":["snd_cwnd","snd_wnd"],"limited_s":{},"rtt":""}"#;
+        let info = info(5, 100, 0);
+        let stack = Stack::new(&info, super::super::measured::Counted::of(text));
+        let (_, tcp) = meter.row(500, Some((&info, stack)));
+        let tcp = tcp.unwrap();
+        assert_eq!((tcp.snd_cwnd, tcp.snd_wnd), (None, None));
+        let extremes = meter.extremes().unwrap();
+        assert_eq!((extremes.max_snd_cwnd, extremes.max_snd_wnd), (None, None));
+        let told = serde_json::to_string(&(tcp, extremes)).unwrap();
+        assert!(!told.contains("cwnd") && !told.contains("wnd"), "{told}");
     }
 
     #[test]
