@@ -84,8 +84,9 @@ pub struct LaneCounters {
     pub unsent: u64,
     /// Overheard packets that name another transmitter than the link did.
     pub strangers: u64,
-    /// Packets of which a copy was handed down while the lane kept them.
-    pub copies: u64,
+    /// Of those handed down, packets that the lane kept, to hand them down again if need be.
+    #[serde(alias = "copies")]
+    pub kept: u64,
     /// Packets whose checksum is wrong: dropped, and not believed where they are overheard.
     pub damaged: u64,
     /// Packets that came back because nothing would take them.

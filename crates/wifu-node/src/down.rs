@@ -165,7 +165,7 @@ impl Lanes {
             }
         });
         self.counters.sent += 1;
-        self.counters.copies += u64::from(keep);
+        self.counters.kept += u64::from(keep);
         self.touch(i);
         down
     }

@@ -430,7 +430,7 @@ fn transfers_arrive_whole_and_leave_nothing_behind() {
             assert!(freed <= twins, "seed {seed}: {freed} of {twins}");
             assert!(freed == twins || node.counters().count() > 0, "seed {seed}");
             returned += lanes.counters().returned;
-            copies += lanes.counters().copies;
+            copies += lanes.counters().kept;
             for (answer, count) in &*world.answers.borrow() {
                 *answers.entry(answer).or_default() += count;
             }

@@ -248,7 +248,7 @@ fn what_is_kept_goes_as_a_copy_until_it_is_let_go() {
     let mut rig = Rig::new(LanesConfig::default());
     let _ = rig.offer(1, B, 1000, 100);
     assert_eq!(rig.down(), [(1, 1000)]);
-    assert_eq!((rig.lanes.counters().copies, rig.freed()), (1, 0));
+    assert_eq!((rig.lanes.counters().kept, rig.freed()), (1, 0));
     assert_eq!(rig.pool.packets(), 2);
     // An answer passes the other way.
     let answer = rig.between(SocketAddrV4::new(B, 7), SocketAddrV4::new(A, 1), 1, 0);

@@ -435,7 +435,7 @@ fn random_orders_leak_nothing_and_lose_nothing_that_is_not_counted() {
             l.made,
             l.unsent,
             l.strangers,
-            l.copies,
+            l.kept,
             l.returned,
             l.full,
             l.refused,

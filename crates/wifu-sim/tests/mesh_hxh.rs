@@ -149,7 +149,7 @@ fn every_packet_is_confirmed_over_the_last_hop_and_kept_so_long() {
     let [source, relay] = lanes(&outcome)[..2] else {
         panic!("two lanes")
     };
-    assert_eq!((source.copies, relay.copies), (0, relay.sent));
+    assert_eq!((source.kept, relay.kept), (0, relay.sent));
     // And of the other way its end.
     assert_eq!(relay.taken, u64::from(packets) + 1);
 }
@@ -281,7 +281,7 @@ fn as_in_ns2_the_mac_repairs_each_hop() {
     );
     tell("hxh-ns2", &outcome);
     for lane in &lanes(&outcome)[..4] {
-        assert_eq!(lane.copies, lane.sent, "each is kept until the MAC reports");
+        assert_eq!(lane.kept, lane.sent, "each is kept until the MAC reports");
         assert!(
             lane.sent > lane.taken,
             "what the link lost goes again from there: {lane:?}"
