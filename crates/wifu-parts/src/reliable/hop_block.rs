@@ -941,7 +941,7 @@ mod tests {
         head.set(RTX_WORD, 1);
         let admit = t.segment_by(&head, &[], &frame(1, true)).0;
         if admit == Admit::Pass {
-            assert!(t.push(Ticket(first.0 + n), first.plus(n)));
+            assert!(t.push(Ticket(first.plus(n).0), first.plus(n)));
             let _ = t.signal(Signal::Wrote);
         }
         admit

@@ -325,12 +325,16 @@ impl Component for HopSource {
         let cut = self.cuts.front().copied();
         if let Some(cut) = cut.filter(|c| c.end().upto(cx.board.tx.max)) {
             // What is not through yet goes on: from the first again the last would never come.
-            if self.tries >= self.vtx_tries && self.again.is_empty() {
+            let again = self.tries >= self.vtx_tries && self.again.is_empty();
+            if again {
                 self.lost(cut.first, cut.end(), Cause::Timeout, cx);
             }
             self.ask = true;
             self.tries += 1;
-            cx.write(|t: &mut TxFacts| (t.timeouts, t.backoff) = (t.timeouts + 1, t.backoff + 1));
+            // A question is no retransmission.
+            cx.write(|t: &mut TxFacts| {
+                (t.timeouts, t.backoff) = (t.timeouts + u32::from(again), t.backoff + 1);
+            });
         }
         self.wait(cx);
     }
@@ -486,11 +490,13 @@ mod tests {
             assert!(t.offer(Kind::Resend).is_none());
         }
         assert_eq!(waited, [1.0, 3.0, 7.0]);
+        assert_eq!((t.board.tx.timeouts, t.board.tx.backoff), (0, 3));
         let said = t.advance(t.due(WAIT));
         assert!(
             matches!(said[..], [Signal::Lost(l)] if l.bytes == 10),
             "{said:?}"
         );
+        assert_eq!(t.board.tx.timeouts, 1);
         for n in 1..=10 {
             assert_eq!(
                 leaves(&mut t, Kind::Resend),
