@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from wifu import (
+    answering,
     crowded,
     faults,
     fixed,
@@ -443,6 +444,7 @@ SAID = (
     ways.asked,
     splits.words,
     knowing.words,
+    answering.words,
     ways.frames,
     ways.spoken,
     ways.timings,

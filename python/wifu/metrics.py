@@ -554,6 +554,8 @@ def flow_row(
     whole["loaded_samples"] = (flow.get("under_load") or {}).get("samples")
     whole["loaded_lost"] = lost(outcome, flow)
     whole["crowded_out"] = underload.crowded_out(outcome, flow)
+    for key in ("bytes", "retransmissions", "timeouts"):
+        whole[f"asked_{key}"] = (flow.get("asked") or {}).get(key)
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")
     return whole | {"cwnd_bytes": flow.get("cwnd")}
 

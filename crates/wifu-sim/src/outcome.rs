@@ -82,7 +82,8 @@ pub struct FlowOutcome {
     pub first_byte_s: Option<f64>,
     /// When the last octet so far was delivered.
     pub last_byte_s: Option<f64>,
-    /// When the sender knew that all was delivered.
+    /// When the sender knew that all was delivered; where nodes split its connection, when all was:
+    /// it was told before, by the first of them.
     pub known_s: Option<f64>,
     /// The longest time for which routing had no way to `to`, seconds.
     #[serde(default, skip_serializing_if = "is_no_time")]
@@ -122,6 +123,9 @@ pub struct FlowOutcome {
     pub data_segments: u64,
     /// Segments that the receiver sent: who asks, of requests and answers.
     pub feedback_segments: u64,
+    /// What `from` sent to ask, where `to` is the sender because it answers; else absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
     /// Segments retransmitted.
     pub retransmissions: u64,
     /// Retransmission timeouts; absent if no part of the composition has a retransmission timer,
@@ -188,6 +192,18 @@ pub struct FlowOutcome {
     /// of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests_failed: Vec<FailedRequest>,
+}
+
+/// What the end that asks sent, of requests and answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Octets of its questions handed to the network, each once.
+    pub bytes: u64,
+    /// Segments that it retransmitted.
+    pub retransmissions: u64,
+    /// Its retransmission timeouts; absent if its protocol has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<u64>,
 }
 
 /// Octets that outlast the time of a flow (`time`, `stop_at`) in its buffers.

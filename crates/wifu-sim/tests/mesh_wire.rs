@@ -771,3 +771,24 @@ fn a_hop_that_several_routes_have_is_told_link_by_link() {
     assert_eq!(packets[1], packets[3]);
     assert_eq!(packets[4], packets[0] + packets[1], "both routes share it");
 }
+
+#[test]
+fn what_was_asked_is_told_beside_what_was_answered() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\napp = \"request\"\n\
+                request = \"100k\"\nresponse = \"200\"\ncount = 5\n";
+    let text = wire("10Mb/s", flow).replace("delay = \"50us\"", "delay = \"50us\"\nloss = 0.02");
+    let outcome = run(&text);
+    let (flow, asked) = (&outcome.flows[0], outcome.flows[0].asked.unwrap());
+    assert_eq!(
+        (flow.bytes, flow.sent_bytes, asked.bytes),
+        (1_000, 1_000, 500_000)
+    );
+    // Of 346 data segments 2 % are lost, of five answers hardly one.
+    assert!(
+        asked.retransmissions > 2 && flow.retransmissions < 2,
+        "{asked:?}"
+    );
+    assert!(asked.timeouts.is_some());
+    let plain = run(&wire("10Mb/s", &file("tcp-newreno", "100k", "0s")));
+    assert_eq!(plain.flows[0].asked, None);
+}

@@ -34,6 +34,8 @@ pub(crate) struct Totals {
     /// Payload octets sent by each end, each once.
     pub(crate) octets: [u64; 2],
     pub(crate) feedback: u64,
+    /// Segments retransmitted, and retransmission timeouts, of the end whose octets do not count.
+    pub(crate) asked: (u64, u64),
     pub(crate) retransmissions: u64,
     pub(crate) timeouts: u64,
     /// Recoveries that did not wait for a timeout.
@@ -85,6 +87,8 @@ impl Totals {
     fn receiver(&mut self, info: &ConnInfo) {
         self.unserved += info.counters.unserved;
         self.feedback += info.counters.segments_out;
+        self.asked.0 += u64::from(info.retransmits);
+        self.asked.1 += u64::from(info.timeouts.unwrap_or(0));
     }
 }
 

@@ -9,7 +9,7 @@ use super::hops::HopSums;
 use super::nodes::Nodes;
 use super::wire::Wire;
 use crate::outcome::{
-    FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
+    Asked, FlowOutcome, HandlerOutcome, HopOutcome, LinkOutcome, LostOutcome, NodeOutcome, Outcome,
     Outlasted, Percentiles, QueueOutcome, SCHEMA, WireOutcome, idle_disciplines,
 };
 use std::collections::BTreeMap;
@@ -426,6 +426,11 @@ fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
         },
         None => FlowOutcome {
             sent_bytes: totals.octets[flow.counted_end()],
+            asked: (flow.counted_end() == 1).then_some(Asked {
+                bytes: totals.octets[0],
+                retransmissions: totals.asked.0,
+                timeouts: timed.then_some(totals.asked.1),
+            }),
             rtt: Percentiles::of(&totals.round_trips),
             rtt_with_repairs: ends(Blueprint::times_repairs),
             timeouts: timed.then_some(totals.timeouts),

@@ -66,7 +66,8 @@ pub(super) fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> S
             state(outcome, f),
         ]);
     }
-    table.text() + &timed(outcome) + &together(outcome)
+    let asked: String = outcome.flows.iter().filter_map(asked).collect();
+    table.text() + &asked + &timed(outcome) + &together(outcome)
 }
 
 /// Segments that the sender sent again, and their share.
@@ -79,6 +80,25 @@ fn again(f: &FlowOutcome) -> String {
             format!("{n} ({share})")
         }
     }
+}
+
+/// Whose the numbers of a flow of questions and answers are, and what the other end sent.
+fn asked(f: &FlowOutcome) -> Option<String> {
+    let asked = f.asked.as_ref()?;
+    let timeouts = match asked.timeouts {
+        Some(n) => format!(" and {n} timeout{}", if n == 1 { "" } else { "s" }),
+        None => String::new(),
+    };
+    Some(format!(
+        "flow {}: {} answers, and its row is of what that sent; {} asked with {}, {} \
+         retransmission{}{timeouts}\n",
+        f.id,
+        f.to,
+        f.from,
+        octets(asked.bytes),
+        asked.retransmissions,
+        if asked.retransmissions == 1 { "" } else { "s" }
+    ))
 }
 
 /// What round-trip times are of where repairs are in them.

@@ -168,7 +168,14 @@ fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
     let mut sentences = Vec::new();
     let held = held(f);
     if !held.is_empty() {
-        sentences.push(format!("What held the sender of flow {}: {held}", f.id));
+        let whose = match f.asked {
+            Some(_) => format!(" ({}, which answers)", f.to),
+            None => String::new(),
+        };
+        sentences.push(format!(
+            "What held the sender of flow {}{whose}: {held}",
+            f.id
+        ));
     }
     sentences.extend(handlers::split(outcome, f));
     if let (Some(waited), Some(count)) = (f.timeout_s.filter(|s| *s > 0.0), f.timeouts) {
@@ -278,6 +285,19 @@ fn limit(name: &str) -> &str {
     }
 }
 
+/// How the time is called that sending took on these hops.
+fn sending(outcome: &Outcome, hops: &[&HopOutcome]) -> &'static str {
+    let linked = |h: &&&HopOutcome| {
+        let mut links = outcome.links.iter();
+        links.any(|l| l.from == h.from && l.to == h.to)
+    };
+    match hops.iter().filter(linked).count() {
+        0 => ">on the wire",
+        n if n < hops.len() => ">air or wire",
+        _ => ">air",
+    }
+}
+
 fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String {
     let mut table = Table::new(&[
         "<hop",
@@ -287,7 +307,7 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
         ">in node",
         ">queue",
         ">contention",
-        ">air",
+        sending(outcome, hops),
         ">retries",
         ">propagation",
         ">attempts",
@@ -383,6 +403,9 @@ fn nodes(outcome: &Outcome, walk: bool) -> String {
     for n in &outcome.nodes {
         let share = |s: f64| percent(s / outcome.sim_seconds.max(1e-9));
         let count = |c: u64| if c == 0 { String::new() } else { c.to_string() };
+        // A node without a radio has no frames, which is not the same as having sent none.
+        let heard = n.attempts + n.received > 0 || n.busy_s > 0.0;
+        let radio = |text: String| if heard { text } else { String::new() };
         let place = |p: [f64; 3]| match p {
             [x, y, 0.0] => format!("{x:.1}, {y:.1}"),
             [x, y, z] => format!("{x:.1}, {y:.1}, {z:.1}"),
@@ -390,17 +413,17 @@ fn nodes(outcome: &Outcome, walk: bool) -> String {
         table.row([
             n.name.clone(),
             n.position.map_or(String::new(), place),
-            n.frames.to_string(),
-            n.attempts.to_string(),
+            radio(n.frames.to_string()),
+            radio(n.attempts.to_string()),
             count(n.failed),
-            n.received.to_string(),
+            radio(n.received.to_string()),
             count(n.forwarded),
             count(n.queue_drops),
             count(n.lost.collision),
             count(n.lost.noise),
             count(n.lost.busy),
-            share(n.airtime_s),
-            share(n.busy_s),
+            radio(share(n.airtime_s)),
+            radio(share(n.busy_s)),
             n.delay_us.map_or(String::new(), |us| millis(us / 1e6)),
         ]);
     }
@@ -799,6 +822,29 @@ mod tests {
             text.contains("RTT of tcp-reno: from when a packet left first"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn who_answers_and_what_was_asked_is_told() {
+        let mut outcome = outcome();
+        assert!(!flows(&outcome, &BTreeMap::new()).contains("answers"));
+        let flow = &mut outcome.flows[0];
+        flow.limited_s = BTreeMap::from([(String::from("window"), 1.0)]);
+        flow.asked = Some(wifu_sim::outcome::Asked {
+            bytes: 2_000_000,
+            retransmissions: 84,
+            timeouts: Some(1),
+        });
+        let (from, to) = (flow.from.clone(), flow.to.clone());
+        let text = flows(&outcome, &BTreeMap::new());
+        let said = format!(
+            "flow 1: {to} answers, and its row is of what that sent; \
+             {from} asked with 2.00 MB, 84 retransmissions and 1 timeout\n"
+        );
+        assert!(text.contains(&said), "{text}");
+        let held = reasons(&outcome, &outcome.flows[0]).join("\n");
+        let whose = format!("the sender of flow 1 ({to}, which answers):");
+        assert!(held.contains(&whose), "{held}");
     }
 
     #[test]

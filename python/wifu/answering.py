@@ -1,0 +1,64 @@
+"""Flows of questions larger than their answers: what counts is of who answers, and hardly any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wifu import values
+from wifu.cells import Cell
+from wifu.errors import LabError
+from wifu.metrics import parts
+from wifu.rows import Results, carriers, flows_of, rows_of
+from wifu.stamps import first
+
+MOST = 10
+"""Flows and cells that are named."""
+
+OF_ANSWERS = ("retransmissions", "timeouts", "fast_retransmits", "srtt", "min_rtt")
+"""Metrics of what the end that sends what counts does or sees itself, and `rtt_p*`."""
+
+SIZES = {"request": 200, "response": 30_000}
+"""Bytes of a question and of an answer that does not say how many."""
+
+
+def _uploads(flow: Mapping[str, Any]) -> bool:
+    if flow.get("app") != "request":
+        return False
+    try:
+        asks, answers = (values.octets(flow.get(key, none)) for key, none in SIZES.items())
+    except LabError:  # of a template that is not filled
+        return False
+    return asks > answers
+
+
+def _flows(cell: Cell, metric: str) -> list[int]:
+    """The flows of a cell, of those that a metric is of, whose questions are larger."""
+    base, only = parts(metric)
+    if base not in OF_ANSWERS and not base.startswith("rtt_p"):
+        return []
+    return [n for n, flow in flows_of(cell) if only in (None, n) and _uploads(flow)]
+
+
+def answering(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether what a flow of some cells carries mostly is not counted."""
+    return any(_flows(cell, metric) for cell in cells)
+
+
+def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Whose the numbers are, and what the other end sent, where that is known."""
+    flows = sorted({n for cell in cells for n in _flows(cell, metric)})
+    if not flows:
+        return ""
+    told = (
+        "Flows of `request` are of who answers, whose bytes count: of "
+        f"flow {first([str(n) for n in flows], MOST)} the questions are larger, and what became of "
+        "them is not in it"
+    )
+    rows = carriers(rows_of(results, cells), metric)
+    if "asked_retransmissions" in rows and rows["asked_retransmissions"].notna().any():
+        by = rows[rows["flow"].isin(flows)].groupby("cell", sort=False)
+        means = by["asked_retransmissions"].sum() / by["run"].nunique()
+        each = [f"{cell} {mean:.3g}" for cell, mean in means.items()]
+        told += f": who asks retransmitted, per run, {first(each, MOST)}"
+    return f"{told}. There is neither colour nor bold."
