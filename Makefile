@@ -10,7 +10,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := .venv/bin/python
 CARGO := cargo
 # Seconds that each fuzz target runs in `make test`.
-FUZZ_SECONDS ?= 15
+FUZZ_SECONDS ?= 10
 # For what makes namespaces. What was built before belongs to who called make.
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo)
 # Further arguments for the demonstration and the benchmark, e.g. make demo ARGS='--size 10M'.
@@ -124,8 +124,10 @@ packetdrill: ## the shared object that packetdrill plays scripts against (packet
 	cd packetdrill && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) build --quiet --locked
 
 .PHONY: lab
+# Most of it draws figures, on one core each. What runs by the real clock has the machine for itself.
 lab: python ## tests of the Python package, the example notebook included
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n auto --dist worksteal -m 'not real_time'
+	$(PYTHON) -m pytest -m real_time
 
 .PHONY: apps
 apps: ## unmodified programs over WiFu, and a short demonstration (root)

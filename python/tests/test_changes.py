@@ -22,6 +22,7 @@ from wifu.store import idle
 from wifu.traffic import Traffic
 
 pytestmark = [
+    pytest.mark.real_time,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.usefixtures("clean", "program"),
 ]

@@ -20,6 +20,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("needs root")
 
 
+@pytest.mark.real_time
 @pytest.mark.usefixtures("command")
 def test_hosts_talk_until_their_link_is_cut() -> None:
     name = f"t-py-{os.getpid()}"
@@ -50,6 +51,7 @@ def test_hosts_talk_until_their_link_is_cut() -> None:
     assert not (Path("/run/wifu/emu") / name).exists()
 
 
+@pytest.mark.real_time
 @pytest.mark.usefixtures("command")
 def test_why_it_does_not_start_is_said() -> None:
     net = Emulation("ring,3")

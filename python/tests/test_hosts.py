@@ -91,6 +91,7 @@ class Cut(Place):
         return super().run(*words, text=text, timeout=timeout)
 
 
+@pytest.mark.real_time
 @root
 @pytest.mark.parametrize("kind", [Place, Cut])
 @pytest.mark.parametrize(
@@ -128,6 +129,7 @@ def test_routes_are_given_back_as_they_were(
         assert place.run("ip", "route", "show") == before
 
 
+@pytest.mark.real_time
 @root
 def test_a_route_left_over_does_not_lead_the_next_one() -> None:
     with two_ways() as inside:
@@ -157,6 +159,7 @@ for last; do :; done
     return Connection("a", "a", [str(client)], str(folder / "wifu"), folder / "socket")
 
 
+@pytest.mark.real_time
 @root
 def test_ssh_may_say_as_much_as_it_likes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssh, "CONNECT", -15.0)

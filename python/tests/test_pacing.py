@@ -161,6 +161,7 @@ def shorter(times: list[float], than: float) -> float:
     return float(np.mean(np.diff(times) < than))
 
 
+@pytest.mark.real_time
 @pytest.mark.usefixtures("command")
 def test_curl_over_four_hops_is_paced_by_tcp_ap_and_not_by_newreno(tmp_path: Path) -> None:
     paced = fetch("tcp-ap11", tmp_path / "ap")

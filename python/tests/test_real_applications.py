@@ -15,7 +15,10 @@ from wifu.runner import mesh
 
 __all__ = ["clean", "program"]
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+pytestmark = [
+    pytest.mark.real_time,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+]
 
 
 def plan(

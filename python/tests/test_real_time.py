@@ -33,7 +33,10 @@ from wifu.runner import mesh
 from wifu.store import Store
 from wifu.traffic import Traffic
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+pytestmark = [
+    pytest.mark.real_time,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+]
 
 
 def transfer(

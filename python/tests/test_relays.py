@@ -147,6 +147,7 @@ def test_a_campaign_names_what_did_not_serve_what(tmp_path: Path) -> None:
     assert "do not serve (atp-adaptive at n2, n3; tp-alpha at n2, n3)" in words
 
 
+@pytest.mark.real_time
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.mark.usefixtures("clean", "program")
 def test_a_relay_that_is_left_out_makes_a_run_on_emu_suspect() -> None:

@@ -31,6 +31,7 @@ PORT, PORT_OF_NOBODY = 2222, 2223
 HOSTS = ("a", "b")
 
 pytestmark = [
+    pytest.mark.real_time,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(not Path(SSHD).exists(), reason="needs sshd: install openssh-server"),
     pytest.mark.skipif(shutil.which("nft") is None, reason="needs nft: install nftables"),
