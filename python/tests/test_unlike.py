@@ -42,7 +42,9 @@ def test_what_is_lost_is_of_the_datagrams_that_met_load(tmp_path: Path) -> None:
     """Of all it is little, if probes go on for long after a short load."""
     found = probed(tmp_path / "a", probe(0, 1000), probe(300, 500, 0.05))
     words = said(found, "one_way_p95")
-    assert "Of the datagrams under load 0.0% to " in words and "% were lost at the most" in words
+    assert (
+        "Of the datagrams under load 0.0% to " in words and "% did not arrive at the most" in words
+    )
     assert "Delays are of what arrived, so that there is neither colour nor bold" in words
     assert report.best_of(found, "one_way_p95") == set()
     like = probed(tmp_path / "b", probe(10, 1000), probe(20, 1000, 0.05))

@@ -70,7 +70,7 @@ def _lost(results: Results, cells: Sequence[Cell], metric: str) -> tuple[dict[st
 
 
 def arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Datagrams that were lost, of whose delays nothing is known."""
+    """Datagrams that did not arrive, of whose delays nothing is known."""
     if not of_datagrams(metric):
         return ""
     told = []
@@ -79,7 +79,9 @@ def arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if lost and max(lost) > 0:
         most = " at the most" if loaded else ""
         of = f"Of the datagrams{under} {min(lost):.1%} to {max(lost):.1%}"
-        told.append(f"{of} were lost{most}, by cell")
+        told.append(
+            f"{of} did not arrive{most}, by cell: lost, or on their way when the run ended"
+        )
     rows = rows_of(results, cells)
     none = rows["flow_protocol"].eq("udp") & (rows["bytes"].eq(0) | rows["loaded_samples"].eq(0))
     if (only := parts(metric)[1]) is not None:
@@ -164,7 +166,7 @@ def few(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 
 def selected(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether cells of a row lost so differently that their delays are not of the same."""
+    """Whether so unlike shares arrived in cells of a row that delays are not of the same."""
     if not of_datagrams(metric):
         return False
     lost, _ = _lost(results, cells, metric)

@@ -66,7 +66,16 @@ class Claim:
 
 def load(path: Path | None = None) -> list[Claim]:
     """The claims of the package, or of a file."""
-    texts = [path.read_text()] if path else [_packaged(name) for name in FILES]
+    return _claims([path.read_text()]) if path else list(_shipped())
+
+
+@cache
+def _shipped() -> tuple[Claim, ...]:
+    """Those of the package, which each plan is checked against."""
+    return tuple(_claims([_packaged(name) for name in FILES]))
+
+
+def _claims(texts: Iterable[str]) -> list[Claim]:
     return [_claim(given) for text in texts for given in tomllib.loads(text)["claim"]]
 
 

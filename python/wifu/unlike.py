@@ -515,7 +515,7 @@ REASONS = (
     Reason("flows were there for a part of the batches only", passing),
     Reason("the batches left out took far longer than those that count", heldback.held),
     Reason("connections failed, and their run ended with them", failing),
-    Reason("the shares of datagrams that were lost are more than 5 % apart", selected),
+    Reason("the shares of datagrams that arrived are more than 5 % apart", selected),
     Reason("the loads delivered more than 10 % apart", _loaded),
     Reason("of too few values for such a percentile", few),
     Reason("flows were hardly there together", strangers),
