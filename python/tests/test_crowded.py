@@ -80,6 +80,15 @@ def test_datagrams_from_elsewhere_meet_the_same_queue_and_few_are_lost(tmp_path:
     assert WHY not in unlike.reasons(results, results.plan.cells, "loss")
 
 
+def test_datagrams_that_do_not_fit_are_no_fault_of_a_transport(tmp_path: Path) -> None:
+    """They fill the queue themselves, and as many are lost without any transport."""
+    text = PLAN.replace('rate = "100k"\nsize = 200', 'rate = "16M"\nsize = 1000')
+    results = wifu.campaign(plans.parse(text), tmp_path / "r")
+    assert results.summary("loss")["mean"].max() > 0.2
+    assert results.flows["crowded_out"].max() == 0
+    assert WHY not in unlike.reasons(results, results.plan.cells, "loss")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -16,7 +16,7 @@ from wifu import report, unlike
 REASON = "the batches left out took far longer than those that count"
 STEADY = 'measure = "steady"\n' + PLAN
 EVEN = [1.0] * 11
-HOLE = [12.0, *[0.1] * 10]
+HOLE = [12.0, 0.0, 0.01, 0.15, *[0.12] * 7]
 """How long each batch took: one with a hole at its end, which those behind it waited for."""
 
 
@@ -67,10 +67,12 @@ def test_reports_and_comparisons_name_the_run(tmp_path: Path) -> None:
     [
         (EVEN, 0.0, False),
         ([4.0, *[1.0] * 10], 0.0, False),  # a slow start
-        ([8.0, *[1.0] * 10], 0.0, True),
-        ([5.5, *[1.0] * 99], 0.0, True),  # of so many the rate hardly tells
-        ([2.5, *[1.0] * 3], 0.0, False),
-        ([4.0, *[1.0] * 3], 0.0, True),  # of so few the rate tells first
+        ([8.0, *[1.0] * 10], 0.0, False),  # a slower one, without a hole
+        ([8.0, 0.1, *[1.0] * 10], 0.0, True),
+        ([5.5, 0.0, *[1.0] * 99], 0.0, True),  # of so many the rate hardly tells
+        ([4.0, *[1.0] * 3], 0.0, False),
+        ([2.0, 1.0, 1.0, 0.1], 0.0, False),
+        ([4.0, 1.0, 1.0, 0.1], 0.0, True),  # of so few the rate tells first
         (EVEN, 9.0, False),  # nobody was there before
     ],
 )

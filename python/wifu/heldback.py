@@ -17,6 +17,11 @@ from wifu.stamps import first
 LONG = 5.0
 """So many times as long as those that count took on the mean, and what is left out is told."""
 
+AT_ONCE = 0.2
+"""Batches came behind a hole if they took less than this share of the mean. After a slow start,
+which takes long as well, they take no less than others.
+"""
+
 ABOVE = 1.5
 """So many times as much as all bytes by all of the time, and steady goodput is told."""
 
@@ -29,7 +34,7 @@ def _runs(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     of all flows in these and in all of the run, by cell and run.
     """
     rows = rows_of(results, cells)
-    columns = ["left", "count", "took", "kept", "whole"]
+    columns = ["left", "count", "took", "kept", "whole", "next", "least"]
     wanted = parts(metric)[0] in RATES and results.plan.measure.mode == "steady"
     if not wanted or "left_out_until_s" not in rows:  # of an older lab
         return pd.DataFrame(columns=columns)
@@ -39,6 +44,8 @@ def _runs(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     by = rows.assign(
         count=rows["batch_s"].map(len),
         took=rows["batch_s"].map(sum),
+        next=rows["batch_s"].map(lambda took: took[0] if len(took) else 0.0),
+        least=rows["batch_s"].map(lambda took: min(took, default=0.0)),
         kept=rows["batch_bytes"].map(sum),
     ).groupby(["cell", "run"])
     found = by.agg(
@@ -47,19 +54,25 @@ def _runs(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
         took=("took", "first"),
         kept=("kept", "sum"),
         whole=("bytes", "sum"),
+        next=("next", "first"),
+        least=("least", "first"),
     ).astype(float)
     found = found[found["took"] > 0]
     return found.assign(left=found["until"] - begin.reindex(found.index))[columns]
 
 
 def _far(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
-    """Those of which the batches left out took far longer than the others."""
+    """Those of which the batches left out took far longer than the others, and the first of these
+    came at once; or whose steady goodput is far above that of all of their time, and some did.
+    """
     found = _runs(results, cells, metric)
     mean = found["took"] / found["count"]
     long = found["left"] > LONG * results.plan.measure.discard * mean
     steady, whole = found["kept"] / found["took"], found["whole"] / (found["left"] + found["took"])
     found = found.assign(steady=8 * steady, by_all=8 * whole)
-    return found[long | (found["steady"] > ABOVE * found["by_all"])]
+    above = found["steady"] > ABOVE * found["by_all"]
+    at_once = AT_ONCE * mean
+    return found[(long & (found["next"] < at_once)) | (above & (found["least"] < at_once))]
 
 
 def held(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -81,8 +94,9 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         f"In {len(found)} of {every} runs the batches that are left out took "
         f"{faults.spread(found['left'])}, far longer than those that count, which took "
-        f"{faults.spread(found['took'])} in all: bytes that waited behind a hole come with the "
-        "batches that count, and the time that they waited does not, so that goodput may be above "
+        f"{faults.spread(found['took'])} in all, and some of these came at once: bytes that "
+        "waited behind a hole come with the batches that count, and the time that they waited does "
+        "not, so that goodput may be above "
         f"what the path carries ({first(named, MOST)}). There is neither colour nor bold; "
         'larger batches (`stop.batch`), or `measure = "transfer"`, tell more.'
     )

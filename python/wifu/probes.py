@@ -79,9 +79,7 @@ def arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if lost and max(lost) > 0:
         most = " at the most" if loaded else ""
         of = f"Of the datagrams{under} {min(lost):.1%} to {max(lost):.1%}"
-        told.append(
-            f"{of} did not arrive{most}, by cell: lost, or on their way when the run ended"
-        )
+        told.append(f"{of} did not arrive{most}, by cell: lost, or on their way when the run ended")
     rows = rows_of(results, cells)
     none = rows["flow_protocol"].eq("udp") & (rows["bytes"].eq(0) | rows["loaded_samples"].eq(0))
     if (only := parts(metric)[1]) is not None:

@@ -148,7 +148,8 @@ def begins(flow: Mapping[str, Any]) -> Any:
 
 def crowded_out(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
     """How many of a flow's datagrams found the queue of their own node full while a transport there
-    waited for room in it; none of a flow of no datagrams.
+    waited for room in it; none of a flow of no datagrams. No transport is to blame where all
+    datagrams of that node are more than its links carried.
     """
     if flow.get("protocol") != "udp":
         return None
@@ -156,5 +157,14 @@ def crowded_out(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
     others = [f for f in outcome["flows"] if begins(f) == at and f.get("protocol") != "udp"]
     if not any((f.get("limited_s") or {}).get("queue") for f in others):
         return 0.0
-    hops = [h for h in outcome.get("hops") or [] if h["flow"] == flow["id"] and h["from"] == at]
-    return float(sum((h.get("queue_drops") or 0) - (h.get("early_drops") or 0) for h in hops))
+    datagrams = {f["id"] for f in outcome["flows"] if f.get("protocol") == "udp"}
+    hops = [h for h in outcome.get("hops") or [] if h["from"] == at]
+    carried = sum(h["packets"] for h in hops)
+    if sum(h["packets"] + _refused(h) for h in hops if h["flow"] in datagrams) > carried:
+        return 0.0  # they do not fit into the link themselves
+    return float(sum(_refused(h) for h in hops if h["flow"] == flow["id"]))
+
+
+def _refused(hop: Mapping[str, Any]) -> int:
+    """Packets that a full queue refused, without those that its discipline dropped."""
+    return int(hop.get("queue_drops") or 0) - int(hop.get("early_drops") or 0)
