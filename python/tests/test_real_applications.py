@@ -198,6 +198,7 @@ def test_datagrams_talk_as_on_sim(tmp_path: Path, substrate: str, topology: str)
     sent = [r.series("ours")["flow.1.offered"] for r in (sim, real)]
     assert told["datagrams_sent"] == model["packets"]["sent"] > 50
     assert (told["finished"], told["bytes"]) == (True, model["bytes"])
+    assert told["sent_bytes"] == model["sent_bytes"], "so that losses beside delays are known"
     # Each leaves when it is due, or later where this machine is busy; silence is longer than that.
     assert sent[0].iloc[-1] == sent[1].iloc[-1] == model["bytes"]
     begun = [s.index[0] for s in sent]

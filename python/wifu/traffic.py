@@ -407,7 +407,7 @@ class Traffic:
         """A flow that never started."""
         row = self._row(flow, None)
         row["arrived"] = Arrived.of([], 0.0, 1.0, None, [])
-        return row | ({"datagrams_sent": 0} if flow.protocol == "udp" else {})
+        return row | ({"datagrams_sent": 0, "sent_bytes": 0} if flow.protocol == "udp" else {})
 
     def _told(self, flow: Flow, clients: Clients, server: Started) -> dict[str, Any]:
         client, begun, cut = clients.programs[flow.id], clients.begun, flow.id in clients.cut

@@ -84,6 +84,7 @@ def told(
         "start_s": start,
         "bytes": got["bytes"],
         "datagrams_sent": sent["packets"],
+        "sent_bytes": sent["bytes"],
     }
     for ours, theirs in (("first_byte_s", "first"), ("last_byte_s", "last")):
         if got[theirs] is not None:

@@ -792,3 +792,25 @@ fn what_was_asked_is_told_beside_what_was_answered() {
     let plain = run(&wire("10Mb/s", &file("tcp-newreno", "100k", "0s")));
     assert_eq!(plain.flows[0].asked, None);
 }
+
+/// Where nothing arrives, all ask to open as often, and none is done when its time is over.
+#[test]
+fn openers_that_go_again_count_and_who_never_opened_has_not_finished() {
+    for protocol in ["tcp-newreno", "hxh", "hop", "atp"] {
+        let flow = format!(
+            "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"{protocol}\"\napp = \"stream\"\n\
+             time = \"5s\"\n"
+        );
+        let text =
+            wire("10Mb/s", &flow).replace("delay = \"50us\"", "delay = \"50us\"\nloss = 1.0");
+        let outcome = run(&format!("stop.time = \"12s\"\n{text}"));
+        let flow = &outcome.flows[0];
+        // At 0, 1, 3 and 7 s.
+        assert_eq!(
+            (flow.packets.sent, flow.retransmissions),
+            (4, 3),
+            "{protocol}"
+        );
+        assert!(!flow.finished && flow.connected_s.is_none(), "{protocol}");
+    }
+}

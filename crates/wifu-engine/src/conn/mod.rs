@@ -179,6 +179,8 @@ pub struct Counters {
     /// Recoveries of losses that began without a timeout: by duplicate acknowledgements, partial
     /// ones, or SACK.
     pub fast_retransmits: u64,
+    /// SYNs (openers) retransmitted by parts that do not count them in `tx.retransmits`.
+    pub openers_again: u64,
     /// From the last segment before each retransmission timeout to the first one after it, all
     /// together, and the last wait of a connection that ended in it.
     pub timeout_wait: Span,

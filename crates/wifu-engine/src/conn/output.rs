@@ -4,10 +4,10 @@ use super::{Conn, Core, Slot, Transmit};
 use crate::board::{Board, State};
 use crate::component::{Out, Payload};
 use crate::descriptor::Role;
-use crate::permit::{Limit, Permit, Reason, Want};
+use crate::permit::{Kind, Limit, Permit, Reason, Want};
 use crate::signal::{Sent, Signal};
 use crate::store::SendStore;
-use wifu_wire::{Head, Pseudo, Span, Time, Wire};
+use wifu_wire::{Flags, Head, Pseudo, Span, Time, Wire};
 
 impl Conn {
     /// The next deadline; [`Time::NEVER`] if there is none.
@@ -155,6 +155,10 @@ impl Conn {
         }
         let (reason, payload, kind) = (seg.reason, seg.payload, want.kind);
         let (seq, acks) = (head.seq, head.ack.is_some());
+        let opens = kind == Kind::Control && reason == Reason::First;
+        if opens && head.flags.has(Flags::SYN) {
+            self.tally.opens(&mut self.counters);
+        }
         let (transmit, octets) = match payload {
             Payload::Packet { ticket, keep } => (Transmit::Packet { ticket, keep }, 0),
             _ => {

@@ -12,12 +12,19 @@ pub(super) struct Tally {
     recovery: Option<Seq>,
     /// When the last segment left, and how many timeouts there had been then.
     last_out: (Time, u32),
+    /// A SYN has left.
+    opened: bool,
     /// Samples of the round-trip time counted so far.
     samples: u32,
     pub(super) round_trips: Delays,
 }
 
 impl Tally {
+    /// A SYN leaves of which its part does not say that it is a repetition.
+    pub(super) fn opens(&mut self, counters: &mut Counters) {
+        counters.openers_again += u64::from(core::mem::replace(&mut self.opened, true));
+    }
+
     /// A segment has left, for this reason.
     #[inline]
     pub(super) fn sent(

@@ -40,7 +40,7 @@ pub struct ConnInfo {
     pub peer_window: Option<u32>,
     /// Our window, octets.
     pub window: u32,
-    /// Segments retransmitted.
+    /// Segments retransmitted, SYNs among them.
     pub retransmits: u32,
     /// Retransmission timeouts; `None` if no part has a retransmission timer.
     pub timeouts: Option<u32>,
@@ -112,7 +112,7 @@ impl ConnInfo {
             sacked: b.tx.sacked,
             peer_window: blueprint.writes(Facts::PEER).then_some(b.peer.window),
             window: b.rx.window,
-            retransmits: b.tx.retransmits,
+            retransmits: b.tx.retransmits + counters.openers_again as u32,
             timeouts: timed.then_some(b.tx.timeouts),
             timeout_wait: timed.then_some(counters.timeout_wait),
             fast_retransmits: blueprint

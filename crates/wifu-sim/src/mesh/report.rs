@@ -213,7 +213,7 @@ fn flow_outcome(
         last_byte_s: seconds(account.last),
         known_s: seconds(account.known),
         routeless_s: account.routeless.longest(now).as_secs_f64(),
-        finished: account.finished,
+        finished: account.finished && !in_vain(flow),
         until_s: until.as_secs_f64(),
         bytes: account.bytes,
         goodput_bps: rate(account.bytes, until - start),
@@ -241,6 +241,12 @@ fn flow_outcome(
         requests_failed: account.requests_failed.clone(),
         ..sender_outcome(flow, index as u32, &totals)
     }
+}
+
+/// The time of a flow was over before it had a connection: that nothing is left to send is no end.
+fn in_vain(flow: &Flow) -> bool {
+    let late = flow.account.connected.is_none_or(|at| at >= flow.stop_at);
+    flow.stopped && flow.udp.is_none() && flow.ends[0].written == 0 && late
 }
 
 /// All that the application of a flow had written when its time was over has arrived.
