@@ -58,3 +58,26 @@ def test_where_nobody_tells_what_was_asked_it_is_not_made_up(tmp_path: Path) -> 
     results = found(tmp_path, 'request = "1M"')
     told = said(results, "retransmissions")
     assert "the questions are larger" in told and "retransmitted, per run" not in told
+
+
+def test_who_writes_until_its_time_is_over_finishes_by_its_buffer(tmp_path: Path) -> None:
+    """A small buffer is empty soon: that is no success."""
+    reason = "flows whose bytes nobody told finish by their send buffers"
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        small = scenario["flow"][0]["protocol"] == "tcp-newreno"
+        flow = {
+            "id": 1, "from": "n1", "to": "n3", "protocol": scenario["flow"][0]["protocol"],
+            "app": "stream", "start_s": 0.0, "finished": small,
+            "bytes": 7_000_000 + 50_000 * scenario["run"], "last_byte_s": 8.0,
+        }  # fmt: skip
+        outcome = {"sim_seconds": 12.0, "end": "time", "flows": [flow], "nodes": [], "hops": []}
+        return FakeResult(outcome | {"trace_hash": f"{small}{scenario['run']}"}, {})
+
+    text = TEXT.replace('"retransmissions"', '"finished"')
+    for app, told in (('app = "stream"\ntime = "8s"', True), ('app = "file"\nbytes = "7M"', False)):
+        own = text.replace('app = "file"\nbytes = "1M"', app)
+        found = wifu.campaign(plans.parse(own), tmp_path / str(told), runner=runner)
+        assert (reason in unlike.reasons(found, found.plan.cells, "finished")) == told
+        assert ("writes until its time is over" in said(found, "finished")) == told
+        assert (report.best_of(found, "finished") == set()) == told

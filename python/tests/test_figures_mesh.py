@@ -55,3 +55,21 @@ def test_arrows_of_a_map_cover_no_names_and_good_links_differ_in_grey(tmp_path: 
     shades = figure.axes[-1].collections[-1].get_cmap()
     greys = [np.dot(shades(v)[:3], (0.299, 0.587, 0.114)) for v in (0.6, 0.8, 1.0)]
     assert greys[0] - greys[1] > 0.15 and greys[1] - greys[2] > 0.15
+
+
+def test_a_link_that_was_cut_and_never_tried_is_not_drawn(tmp_path: Path) -> None:
+    """Nobody knows its quality."""
+
+    def lines(snr: float | None) -> int:
+        def cut(scenario: dict[str, Any]) -> FakeResult:
+            outcome = json.loads(fake(scenario).json())
+            for link in outcome["links"]:
+                link |= {"attempts": 0, "tries": 0, "acked": 0, "frames": 0, "snr_db": snr}
+            for place, node in enumerate(outcome["nodes"]):
+                node["position"] = [float(place), 0.0, 0.0]
+            return FakeResult(outcome, {})
+
+        figure, _ = drawn(changed(tmp_path / str(snr), cut), kind="map")
+        return sum(len(axis.get_lines()) for axis in figure.axes)
+
+    assert lines(None) == lines(3.0) < lines(30.0)

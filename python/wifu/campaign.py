@@ -262,6 +262,13 @@ class Campaign:
             return own or ("given" if self._given else "unknown")
         return code_version(self.plan.runner)
 
+    def _program(self) -> str:
+        """Which program runs in real time, in words: of two builds it is the one built last."""
+        own = getattr(self.runner, "program", None)
+        if not self.real or not isinstance(own, str):
+            return ""
+        return f"; now {own} runs, which WIFU_BIN names, or which was built last"
+
     def start(self) -> Summary:
         """Run a plan into a folder that holds no results yet."""
         if self.store.exists():
@@ -299,7 +306,8 @@ class Campaign:
         if changes and not accept_changes:
             raise LabError(
                 f"{self.store.folder}: {' and '.join(changes)} changed since these results were "
-                "made. Start afresh with `run -o`, or mix them knowingly with --accept-changes"
+                f"made{self._program()}. Start afresh with `run -o`, or mix them knowingly with "
+                "--accept-changes"
             )
         if changes:
             self._notes.append(

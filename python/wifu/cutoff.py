@@ -313,7 +313,24 @@ def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return f"{told} and are missing; none had taken longer than others of its flow."
     return (
         f"{told}: they count with their time so far, and means of such cells are the least that "
-        "they can be (≥)."
+        f"they can be (≥).{_endless(cells, metric)}"
+    )
+
+
+def _endless(cells: Sequence[Cell], metric: str) -> str:
+    """How runs end with the last answer of flows that ask as long as there is time."""
+    only = parts(metric)[1]
+    asks = [
+        n
+        for cell in cells
+        if cell.scenario.get("stop", {}).get("requests") is None
+        for n, flow in enumerate(cell.scenario.get("flow", []), 1)
+        if flow.get("app") in ASKING and only in (None, n) and not flow.get("count")
+    ]
+    if not asks:
+        return ""
+    return (
+        f" With a `count` of flow {min(asks)}, or `stop.requests`, a run ends with its last answer."
     )
 
 

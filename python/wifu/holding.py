@@ -56,7 +56,9 @@ def told(outcome: dict[str, Any], result: RunResult, scenario: Mapping[str, Any]
     flows = {f["id"]: f for f in outcome["flows"]}
     end, hops = float(outcome["sim_seconds"]), []
     for hop in outcome.get("hops") or []:
-        flow, node, back = flows[hop["flow"]], hop["from"], bool(hop.get("reverse"))
+        if (flow := flows.get(hop["flow"])) is None:
+            continue
+        node, back = hop["from"], bool(hop.get("reverse"))
         names = [f"flow.{flow['id']}.{node}.{w}" for w in (HALVES[2:] if back else HALVES[:2])]
         if node not in split or (flow.get("app") == "request") != back:
             hops.append({**hop, "splitter_s": 0.0})

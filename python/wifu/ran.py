@@ -110,4 +110,4 @@ def why_of(outcome: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str,
         raise LabError("nobody looked at frames: record.frames = true in the scenario")
     why = dict(outcome["why"])
     more = flooding.words(outcome, scenario) + holding.words(outcome, scenario)
-    return {**why, "words": why["words"] + more}
+    return {**why, "words": (why["words"] or "") + more or why["words"]}

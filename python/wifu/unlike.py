@@ -218,6 +218,37 @@ def delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[flo
     return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
 
 
+def _open_ended(cells: Sequence[Cell], metric: str) -> list[int]:
+    """Flows over a connection that write until their time is over, of a metric of who finished."""
+    base, only = parts(metric)
+    if base != "finished":
+        return []
+    timed = {
+        n
+        for cell in cells
+        for n, flow in flows_of(cell)
+        if flow.get("protocol") != "udp" and flow.get("app", "bulk") not in SIZED
+        and not flow.get("bytes") and only in (None, n)
+    }  # fmt: skip
+    return sorted(timed)
+
+
+def _emptied(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    return bool(_open_ended(cells, metric))
+
+
+def emptied(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What it takes for flows to finish whose bytes the scenario does not tell."""
+    if not (flows := _open_ended(cells, metric)):
+        return ""
+    return (
+        f"Flow {first([str(n) for n in flows], MOST)} writes until its time is over, and has "
+        "finished once what its send buffer held then has arrived: who has a large buffer has it "
+        "full, and is unfinished the longer the larger it is. There is neither colour nor bold; "
+        "flows with `bytes` compare."
+    )
+
+
 def counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Counts of runs that delivered differently."""
     pairs = [delivered(results, group, metric) for group in compared(results, cells)]
@@ -512,6 +543,7 @@ def _counted_flows(results: Results, cells: Sequence[Cell], metric: str) -> bool
 REASONS = (
     Reason("counts of runs that delivered more than 10 % apart", _counts),
     Reason("times of flows without an end, which delivered more than 10 % apart", _takes),
+    Reason("flows whose bytes nobody told finish by their send buffers", _emptied),
     Reason("flows were there for a part of the batches only", passing),
     Reason("the batches left out took far longer than those that count", heldback.held),
     Reason("connections failed, and their run ended with them", failing),

@@ -575,18 +575,15 @@ impl Outcome {
         latest.unwrap_or(0.0) < first.unwrap_or(f64::INFINITY)
     }
 
-    /// Jain's fairness index of the flows' goodputs; 1 if nothing was delivered at all.
-    pub fn jain(&self) -> f64 {
+    /// Jain's fairness index of the flows' goodputs; none if nothing was delivered at all.
+    pub fn jain(&self) -> Option<f64> {
         let sum: f64 = self.flows.iter().map(|f| f.goodput_bps).sum();
         let squares: f64 = self
             .flows
             .iter()
             .map(|f| f.goodput_bps * f.goodput_bps)
             .sum();
-        if squares == 0.0 {
-            return 1.0;
-        }
-        sum * sum / (self.flows.len() as f64 * squares)
+        (squares > 0.0).then(|| sum * sum / (self.flows.len() as f64 * squares))
     }
 }
 
@@ -625,8 +622,10 @@ mod tests {
             }
             .jain()
         };
-        assert_eq!(of(&[5.0, 5.0]), 1.0);
-        assert_eq!(of(&[1.0, 0.0, 0.0, 0.0]), 0.25);
-        assert!((of(&[1.0, 2.0, 3.0]) - 36.0 / 42.0).abs() < 1e-12);
+        assert_eq!(of(&[5.0, 5.0]), Some(1.0));
+        assert_eq!(of(&[1.0, 0.0, 0.0, 0.0]), Some(0.25));
+        assert!((of(&[1.0, 2.0, 3.0]).unwrap() - 36.0 / 42.0).abs() < 1e-12);
+        // Nobody got anything: that is not fair, but 0 by 0.
+        assert_eq!(of(&[0.0, 0.0]), None);
     }
 }

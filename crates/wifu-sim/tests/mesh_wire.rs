@@ -84,7 +84,11 @@ fn flows_share_a_wire() {
             .collect();
         let outcome = run(&wire("100Mb/s", &flows));
         assert!(outcome.flows.iter().all(|f| f.finished));
-        assert!(outcome.jain() > 0.9, "{n} flows: {}", outcome.jain());
+        assert!(
+            outcome.jain() > Some(0.9),
+            "{n} flows: {:?}",
+            outcome.jain()
+        );
         let sum: u64 = outcome.flows.iter().map(|f| f.bytes).sum();
         assert_eq!(sum, n * 10_000_000);
     }

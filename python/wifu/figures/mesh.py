@@ -137,7 +137,8 @@ def _links(
         one, two = np.array(places[link["from"]]), np.array(places[link["to"]])
         if link["attempts"] == 0:
             near = float(np.hypot(*(two - one))) < 1.01 or len(places) > 10
-            if link["snr_db"] > 4 and near:
+            # What was cut and has no attempts has no quality either.
+            if (link["snr_db"] or 0.0) > 4 and near:
                 axis.plot(*zip(one, two, strict=True), color=style.FAINT, linewidth=0.8, zorder=1)
             continue
         along = (two - one) / (np.hypot(*(two - one)) or 1.0)

@@ -130,7 +130,10 @@ fn together(outcome: &Outcome) -> String {
     if outcome.flows.len() < 2 {
         return String::new();
     }
-    let (all, jain) = (rate(outcome.goodput_bps()), outcome.jain());
+    let all = rate(outcome.goodput_bps());
+    let Some(jain) = outcome.jain() else {
+        return String::from("all flows: nobody got anything\n");
+    };
     let datagrams = outcome.flows.iter().filter(|f| f.datagram.is_some());
     let datagrams = datagrams.count();
     let mixed = datagrams > 0 && datagrams < outcome.flows.len();

@@ -304,6 +304,7 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
         ">packets",
         ">lane full",
         ">queue full",
+        ">dropped early",
         ">in node",
         ">queue",
         ">contention",
@@ -331,7 +332,8 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
             format!("{} > {}", h.from, h.to),
             h.packets.to_string(),
             count(h.lane_drops),
-            count(h.queue_drops),
+            count(h.queue_drops.saturating_sub(h.early_drops)),
+            count(h.early_drops),
             if h.node_s > 0.0 {
                 each(h.node_s)
             } else {
