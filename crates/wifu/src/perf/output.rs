@@ -51,6 +51,10 @@ pub struct Output {
 /// A sender's row that is so many times as short as the receiver's is of the send buffer.
 const EARLY: f64 = 2.0;
 
+/// No receiver of these protocols resets a connection whose program is gone.
+const AFTERWARDS: &str =
+    "; they are sent all the same, after this program has ended: wait so long before the next test";
+
 const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 
 impl Output {
@@ -290,9 +294,10 @@ impl Output {
             };
             self.line(&format!(
                 "[wifu] when the time was over, {} were in the send buffer or on their way{}: {lasts}; \
-                 the sender's row counts them",
+                 the sender's row counts them{}",
                 units::bytes(late.bytes as f64).trim_start(),
-                ends(stream.wifu.from, stream.wifu.to)
+                ends(stream.wifu.from, stream.wifu.to),
+                if with_repairs(stream) { AFTERWARDS } else { "" }
             ));
         }
     }
@@ -327,14 +332,7 @@ impl Output {
 
     /// What the sender's numbers are of where nodes on the way retransmit.
     fn repaired(&mut self, report: &Report) {
-        let mut streams = report.end.streams.iter().flatten();
-        let counted = |s: &EndStream| {
-            s.wifu
-                .stack
-                .as_ref()
-                .and_then(|stack| stack.counted.clone())
-        };
-        if streams.any(|s| counted(s).is_some_and(|c| c.rtt_with_repairs)) {
+        if report.end.streams.iter().flatten().any(with_repairs) {
             self.line(
                 "[wifu] Retr is of the source alone, without what lanes of nodes retransmit; \
                  round-trip times are from when a packet left first, with what it waited to be repaired",
@@ -436,6 +434,12 @@ impl Output {
             .write_all(text.as_bytes())
             .and_then(|()| self.sink.flush());
     }
+}
+
+/// Whether nodes on the way retransmit what a stream sends (HxH, Hop).
+fn with_repairs(stream: &EndStream) -> bool {
+    let stack = stream.wifu.stack.as_ref();
+    stack.is_some_and(|stack| stack.counted.as_ref().is_some_and(|c| c.rtt_with_repairs))
 }
 
 fn omitted(omitted: bool) -> &'static str {

@@ -148,14 +148,6 @@ impl Session<'_> {
         Ok(run.wind_up(ending))
     }
 
-    /// Nothing of a test that time ends is sent after it.
-    fn leave(&self) {
-        if self.length().is_some() {
-            let sending = self.streams.iter().filter(|stream| stream.sends);
-            sending.for_each(Stream::abandon);
-        }
-    }
-
     /// How long the test takes, if time is what ends it.
     fn length(&self) -> Option<Duration> {
         let test = self.test;
@@ -356,7 +348,6 @@ impl Run<'_> {
                 Err(error) => lost = Some(format!("{error:#}")),
             }
         }
-        self.session.leave();
         let lost = lost.map(|error| format!("lost the {other}: {error}"));
         let failed = (!failures.is_empty()).then(|| failures.join("; "));
         let (error, signal) = match ending {

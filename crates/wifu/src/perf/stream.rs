@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::AddressFamily;
-use rustix::net::sockopt::{set_socket_linger, socket_domain};
+use rustix::net::sockopt::socket_domain;
 use wifu_linux::bsd::{self, TcpInfo};
 use wifu_node::Registry;
 
@@ -206,13 +206,6 @@ impl Stream {
     pub fn stack(&self, info: &TcpInfo) -> Stack {
         let counted = bsd::counted(&*self.socket).ok();
         Stack::new(info, counted.and_then(|text| Counted::of(&text)))
-    }
-
-    /// What is not sent yet never will be, nor sent again: the next test has the path for itself.
-    /// Not every protocol has the reset with which a receiver would see to that.
-    pub fn abandon(&self) {
-        // It fails only for a socket that has ended already.
-        let _ = set_socket_linger(&*self.socket, Some(Duration::ZERO));
     }
 
     /// Starts the thread that moves data until the test is over.

@@ -100,55 +100,6 @@ fn curl_fetches_over_four_hops_whose_relays_hand_on_blocks() {
     assert!(handed >= 2.0, "{watch}");
 }
 
-/// What is in a send buffer when a test's time is over would load the path of the next one: HxH and
-/// Hop have no receiver that resets a connection whose socket is gone.
-#[test]
-fn a_test_leaves_nothing_behind_when_its_time_is_over() {
-    let Some(_alone) = privileged().then(|| ONE.lock().unwrap_or_else(|e| e.into_inner())) else {
-        return;
-    };
-    let dir = Scratch::new("after");
-    let at = dir.0.display();
-    let lines = format!(
-        "n2 {WIFU} perf -s >/dev/null 2>&1 & echo $! >{at}/pid; sleep 1\n\
-         n1 {WIFU} perf -c n2 -t 2 -C hxh -J >{at}/hxh; sleep 0.5; {WIFU} ss --json >{at}/after-hxh\n\
-         n1 {WIFU} perf -c n2 -t 2 -C hop -J >{at}/hop; sleep 0.5; {WIFU} ss --json >{at}/after-hop\n\
-         n2 kill $(cat {at}/pid)\n"
-    );
-    let label = format!("t-after-{}", std::process::id());
-    let mut emu = Command::new(WIFU);
-    emu.args([
-        "emu",
-        "--share",
-        "--name",
-        &label,
-        "--topo",
-        "linear,2,rate=6M",
-    ]);
-    emu.args(["--serve", "hxh", "--serve", "hop"]);
-    let mut emu = emu.stdin(Stdio::piped()).spawn().expect("wifu emu");
-    let mut stdin = emu.stdin.take().expect("piped");
-    stdin.write_all(lines.as_bytes()).expect("lines");
-    drop(stdin);
-    assert!(emu.wait().expect("it ends").success());
-    let read = |name: &str| -> Value {
-        let text = std::fs::read_to_string(dir.0.join(name)).expect("what was said");
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}: {text}"))
-    };
-    for protocol in ["hxh", "hop"] {
-        let end = &read(protocol)["end"];
-        let late = number(&end["streams"][0]["wifu"]["outlasted"], "bytes");
-        assert!(late > 500_000, "the buffer outlasts the test: {late}");
-        // At 6 Mb/s half a second took a tenth of that away.
-        let left = read(&format!("after-{protocol}"));
-        let busy = left.as_array().expect("connections").iter();
-        let busy: Vec<&Value> = busy.filter(|c| c["send_q"].as_u64() > Some(0)).collect();
-        assert!(busy.is_empty(), "{protocol}: {busy:?}");
-        let first = &end["streams"][0]["sender"];
-        assert!(first.get("max_snd_cwnd").is_none(), "{first}");
-    }
-}
-
 //= spec#10.8
 // "Intermediate restart loses queued packets -> NACK recovers"
 #[test]

@@ -327,7 +327,8 @@ fn a_ctrl_c_where_nothing_runs_says_how_to_end() {
     type_in("\x1a", &["goes on in the background", "wifu> "]);
     type_in("\x03", &told);
     type_in(&pings, &["2 pings", "wifu> "]);
-    type_in("sh expr 40 + 2; sleep 1000\r", &["42\r\n"]);
+    // One process: a shell whose child ends by itself as the key comes would go on to the next.
+    type_in("sh echo $((40 + 2)); exec sleep 100\r", &["42\r\n"]);
     type_in("\x03", &["wifu> "]);
     type_in("\x03", &told);
     type_in("\x03", &[]);
