@@ -126,10 +126,10 @@ fn lanes_between_kernels_do_what_they_do_in_the_simulator() {
         assert_eq!(number(lanes, "taken"), there.taken, "{name}");
         assert_eq!(number(lanes, "opened"), there.opened, "{name}");
         // Only custody of the last hop sends copies, as often as its own clock says.
-        let (sent, copies) = (number(lanes, "sent"), number(lanes, "copies"));
-        assert_eq!(copies > 0, there.copies > 0, "{name}");
+        let (sent, kept) = (number(lanes, "sent"), number(lanes, "kept"));
+        assert_eq!(kept > 0, there.kept > 0, "{name}");
         assert!(sent >= there.taken, "{name}");
-        assert!(copies > 0 || sent == there.taken, "{name}");
+        assert!(kept > 0 || sent == there.taken, "{name}");
         for none in ["full", "strangers", "unlaned", "returned"] {
             assert_eq!(number(lanes, none), 0, "{name}: {none}");
         }

@@ -52,7 +52,7 @@ fn packets_that_come_back_to_their_lane_are_counted_once() {
         flow("n1", "n5", "ungated,lane.packets=64", "300k")
     ));
     let lanes = lanes(&outcome);
-    let again: u64 = lanes.iter().map(|l| l.returned + l.copies).sum();
+    let again: u64 = lanes.iter().map(|l| l.returned + l.kept).sum();
     println!("{again} handed down again: {:?}", outcome.flows[0]);
     assert!(again > 20, "{lanes:?}");
     // Were one counted twice where it was handed down twice, it would make up for n3.
@@ -204,7 +204,7 @@ fn the_books_balance_where_the_last_hop_is_confirmed() {
             "{lane:?}"
         );
     }
-    assert!(lanes[3].copies >= 209, "{:?}", lanes[3]);
+    assert!(lanes[3].kept >= 209, "{:?}", lanes[3]);
     let away = packets.delivered + packets.link + packets.queue + packets.hop + packets.inside;
     assert_eq!(packets.sent + packets.copies, away, "{packets:?}");
 }
