@@ -349,7 +349,6 @@ impl Bench {
         all
     }
 
-    #[cfg(feature = "conform")]
     /// Signals emitted since the last call, as bits by [`Signal::index`].
     pub fn take_emitted(&mut self) -> u32 {
         core::mem::take(&mut self.outbox.emitted[0])

@@ -46,6 +46,3 @@ pub use fact::{Fact, Preference};
 pub use permit::{Kind, Limit, Permit, Reason, Want};
 pub use signal::{Arrival, Cause, Fault, Signal, Status};
 pub use store::Ticket;
-
-/// Whether this engine is built for the conformance suite, which its types show.
-pub const CONFORM: bool = cfg!(feature = "conform");

@@ -85,10 +85,12 @@ pub enum Limit {
     /// Nothing.
     #[default]
     None,
-    /// Nothing to send.
+    /// Nothing to send: who writes may write more, and does not.
     Source,
-    /// All sent, waiting for acknowledgements.
+    /// All that there will be is sent, waiting for acknowledgements.
     Drain,
+    /// All sent, waiting for acknowledgements, and the send buffer takes no further segment.
+    Buffer,
     /// Not running.
     State,
     /// The congestion window.
@@ -99,7 +101,9 @@ pub enum Limit {
     Pace,
     /// The driver's queue.
     Queue,
-    /// The lane of its node, which is full: it waits for the next node.
+    /// Its host, which takes time for each packet.
+    Host,
+    /// The lane of its own node, which is full: it waits for the next node.
     Lane,
     /// A small segment waits for an acknowledgement (RFC 896).
     Nagle,
@@ -111,7 +115,7 @@ pub enum Limit {
 
 impl Limit {
     /// How many stopwatches a connection keeps.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 14;
 
     /// Number of the stopwatch.
     pub fn index(self) -> usize {
@@ -119,22 +123,24 @@ impl Limit {
             Limit::None => 0,
             Limit::Source => 1,
             Limit::Drain => 2,
-            Limit::State => 3,
-            Limit::Window => 4,
-            Limit::Peer => 5,
-            Limit::Pace => 6,
-            Limit::Queue => 7,
-            Limit::Lane => 8,
-            Limit::Nagle => 9,
-            Limit::Feedback => 10,
-            Limit::Custom(_) => 11,
+            Limit::Buffer => 3,
+            Limit::State => 4,
+            Limit::Window => 5,
+            Limit::Peer => 6,
+            Limit::Pace => 7,
+            Limit::Queue => 8,
+            Limit::Host => 9,
+            Limit::Lane => 10,
+            Limit::Nagle => 11,
+            Limit::Feedback => 12,
+            Limit::Custom(_) => 13,
         }
     }
 
     /// Names by [`Limit::index`].
     pub const NAMES: [&'static str; Limit::COUNT] = [
-        "none", "source", "drain", "state", "window", "peer", "pace", "queue", "lane", "small",
-        "feedback", "custom",
+        "none", "source", "drain", "buffer", "state", "window", "peer", "pace", "queue", "host",
+        "lane", "small", "feedback", "custom",
     ];
 
     /// Its name in reports and in the lab.

@@ -177,6 +177,9 @@ pub const QUANTITIES: &[Quantity] = &[
         |b| b.site.rate.map(|r| r.0 as f64)),
 ];
 
+/// To which the engine adds what parts do not count.
+const RETRANSMITS: &str = "retransmits";
+
 /// Payload octets that a connection sent, each once: among its counters, not on the board.
 const OFFERED: &str = "offered";
 
@@ -190,6 +193,8 @@ pub(crate) enum Of {
     /// One of [`SEQUENCE`].
     Sequence(Stretch),
     Offered,
+    /// What parts count, and openers that they do not.
+    Retransmits,
     /// By the number of its slot.
     Probe(usize, &'static str),
 }
@@ -263,6 +268,9 @@ impl Blueprint {
     /// Nothing here has this name: why, or the nearest name that there is.
     pub fn watched(&self, name: &str) -> Result<Watched, String> {
         if let Some(q) = self.quantities().find(|q| q.name == name) {
+            if name == RETRANSMITS {
+                return Ok(Watched(Of::Retransmits));
+            }
             let sequence = SEQUENCE.iter().find(|s| s.0 == name);
             return Ok(Watched(
                 sequence.map_or(Of::Board(q), |s| Of::Sequence(s.1)),

@@ -46,49 +46,22 @@ pub enum LoadError {
 
 /// In what two interfaces differ, which of both was built how, and what to build.
 fn apart(theirs: &str, ours: &str, program: &str) -> String {
-    let parts = |text: &str| {
-        let (of, rest) = text.split_once(", panic = ")?;
-        let plain = rest.strip_suffix(", conform");
-        let (panic, conform) = (plain.unwrap_or(rest), plain.is_some());
-        Some((of.to_string(), panic.to_string(), conform))
-    };
-    let (Some(its), Some(own)) = (parts(theirs), parts(ours)) else {
-        return OTHERWISE.into();
-    };
-    if its.0 != own.0 {
-        return OTHERWISE.into();
-    }
-    let profile = match (&*its.1, &*own.1) {
-        ("unwind", "abort") => format!(
-            "the library is a debug build, which unwinds at a panic, and this program ({program}) a \
-             release build, which ends there. Build the library by `cargo build --release` with \
+    let parts = |text| str::split_once(text, ", panic = ");
+    match (parts(theirs), parts(ours)) {
+        (Some((its, "unwind")), Some((own, "abort"))) if its == own => format!(
+            "built alike, but the library is a debug build, which unwinds at a panic, and this \
+             program ({program}) a release build, which ends there. Build the library by `cargo build --release` with \
              panic = \"abort\" under [profile.release] in its Cargo.toml; or take a wifu of `cargo \
              build`, target/debug/wifu, which WIFU_BIN names to the lab"
         ),
-        ("abort", "unwind") => format!(
-            "the library is a release build, which ends at a panic, and this program ({program}) \
-             unwinds there, as a debug build and the lab do. Take the library of `cargo build`, in \
+        (Some((its, "abort")), Some((own, "unwind"))) if its == own => format!(
+            "built alike, but the library is a release build, which ends at a panic, and this \
+             program ({program}) unwinds there, as a debug build and the lab do. Take the library of `cargo build`, in \
              target/debug; or the wifu of `cargo build --release`, which does for all but the lab's \
              simulator"
         ),
-        _ => String::new(),
-    };
-    let tests = match (its.2, own.2) {
-        (true, false) => String::from(
-            "the library is built for tests of conformance (feature `conform`), as `cargo test` \
-             leaves it: `cargo build` builds it without",
-        ),
-        (false, true) => format!(
-            "this program ({program}) is built for tests of conformance (feature `conform`), as \
-             `cargo test` leaves it: `cargo build -p wifu -p wifu-preload` builds it without"
-        ),
-        _ => String::new(),
-    };
-    let both = [profile, tests].into_iter().filter(|what| !what.is_empty());
-    format!(
-        "built alike, but {}",
-        both.collect::<Vec<_>>().join(". And ")
-    )
+        _ => OTHERWISE.into(),
+    }
 }
 
 const OTHERWISE: &str = "built against another WiFu, with another compiler or in another profile; \
@@ -188,8 +161,6 @@ mod tests {
         let of = |panic| format!("dead23a12dab7fdd (rustc 1.95.0, x86_64), panic = {panic}");
         let release = "the library is a release build, which ends at a panic, and this program (W)";
         let debug = "the library is a debug build, which unwinds at a panic, and this program (W)";
-        let program = "this program (W) is built for tests of conformance (feature `conform`)";
-        let library = "the library is built for tests of conformance (feature `conform`)";
         for (theirs, ours, says) in [
             (
                 "unwind",
@@ -201,21 +172,6 @@ mod tests {
                 "unwind",
                 &[release, "Take the library of `cargo build`"],
             ),
-            (
-                "unwind, conform",
-                "unwind",
-                &[library, "`cargo build` builds it without"],
-            ),
-            (
-                "unwind",
-                "unwind, conform",
-                &[program, "`cargo build -p wifu -p wifu-preload`"],
-            ),
-            (
-                "abort",
-                "unwind, conform",
-                &[release, ". And this program (W)", program],
-            ),
         ] {
             let said = apart(&of(theirs), &of(ours), "W");
             assert!(said.starts_with("built alike, but "), "{said}");
@@ -223,8 +179,6 @@ mod tests {
                 assert!(said.contains(part), "{part}: {said}");
             }
         }
-        let same = apart(&of("abort"), &of("unwind"), "W");
-        assert!(!same.contains("conform"), "{same}");
         let other = apart(
             "beef (rustc 1.94.0, x86_64), panic = unwind",
             &of("abort"),

@@ -306,14 +306,15 @@ pub fn spawn_detached(command: &mut std::process::Command) {
     }
 }
 
-/// Let the kernel kill `command`'s process when the thread that starts it ends.
+/// Let the kernel tell `command`'s process to end (SIGTERM) when the thread that starts it ends, by
+/// whatever it does, and also after the process has begun another program.
 pub fn spawn_leashed(command: &mut std::process::Command) {
     use rustix::process::{Signal, set_parent_process_death_signal};
     use std::os::unix::process::CommandExt;
     // SAFETY: `prctl` is async-signal-safe; the closure captures nothing and allocates nothing.
     unsafe {
         command.pre_exec(|| {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
+            set_parent_process_death_signal(Some(Signal::TERM))?;
             Ok(())
         });
     }

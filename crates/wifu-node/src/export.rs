@@ -9,13 +9,10 @@ use crate::Registry;
 use std::panic::{PanicHookInfo, set_hook, take_hook};
 
 /// What must be the same on both sides: the sources of the crates whose types cross, as a hash; the
-/// compiler, its target and flags; what becomes of panics; and whether the engine is built for its
-/// conformance suite.
-pub const INTERFACE: &str = match (cfg!(panic = "abort"), wifu_engine::CONFORM) {
-    (false, false) => concat!(env!("WIFU_INTERFACE"), ", panic = unwind"),
-    (true, false) => concat!(env!("WIFU_INTERFACE"), ", panic = abort"),
-    (false, true) => concat!(env!("WIFU_INTERFACE"), ", panic = unwind, conform"),
-    (true, true) => concat!(env!("WIFU_INTERFACE"), ", panic = abort, conform"),
+/// compiler, its target and flags; and what becomes of panics.
+pub const INTERFACE: &str = match cfg!(panic = "abort") {
+    false => concat!(env!("WIFU_INTERFACE"), ", panic = unwind"),
+    true => concat!(env!("WIFU_INTERFACE"), ", panic = abort"),
 };
 
 /// Octets of [`TEXT`].

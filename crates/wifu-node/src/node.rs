@@ -91,7 +91,10 @@ impl Node {
     }
 
     /// Give the node its end.
-    pub fn set_end(&mut self, end: Endpoint) {
+    pub fn set_end(&mut self, mut end: Endpoint) {
+        if self.mask.has(Mask::WORK) {
+            end.set_worked();
+        }
         self.end = Some(Box::new(end));
     }
 
@@ -99,6 +102,9 @@ impl Node {
     pub fn set_cost(&mut self, cost: HostCost) {
         self.mask = self.mask.with(Mask::WORK, true);
         self.work = Some(Box::new(Work::new(cost)));
+        if let Some(end) = self.end.as_deref_mut() {
+            end.set_worked();
+        }
     }
 
     /// What its host did, if that takes time.

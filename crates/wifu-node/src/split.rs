@@ -111,6 +111,9 @@ pub struct SplitCounters {
     /// The most octets of one connection that were ever here, received or sent on and not
     /// acknowledged, in both directions together.
     pub most_held: u64,
+    /// How long octets waited here, received by one half and never sent by the other: octets by
+    /// microseconds. Over the octets of both halves it is the mean of one.
+    pub waited_octet_us: u64,
     /// The halves with those that open connections.
     pub near: HalfCounters,
     /// The halves with those whom they are opened to.
@@ -143,6 +146,17 @@ struct Pair {
     /// As its near half sees it: the local end is the one that it was opened to.
     tuple: Tuple,
     sides: [Side; 2],
+    /// Octets that one half has received and the other one never sent, since when.
+    waiting: u64,
+    since: Time,
+}
+
+impl Pair {
+    /// Octets that wait, by nanoseconds since it was last looked at: on fast wires it is looked at
+    /// every microsecond.
+    fn waited(&self, now: Time) -> u128 {
+        u128::from(self.waiting) * u128::from((now - self.since).0)
+    }
 }
 
 /// The halves of all connections that a node splits. It takes every packet of its protocol numbers
@@ -157,6 +171,8 @@ pub struct Split {
     free: Vec<u32>,
     whose: BTreeMap<ConnId, (u32, Half)>,
     counters: SplitCounters,
+    /// How long octets waited, until each pair was last looked at: octets by nanoseconds.
+    waited: u128,
     /// Ways to ends, for an endpoint that begins anew.
     routes: BTreeMap<IpAddr, RouteFacts>,
     /// What endpoints before this one dropped.
@@ -180,6 +196,7 @@ impl Split {
             free: Vec::new(),
             whose: BTreeMap::new(),
             counters: SplitCounters::default(),
+            waited: 0,
             routes: BTreeMap::new(),
             dropped: BTreeMap::new(),
             scratch: vec![0; PIECE].into(),
@@ -236,7 +253,7 @@ impl Split {
 
     /// Whether packets of this protocol number are taken off their way.
     #[inline]
-    pub(crate) fn takes(&self, proto: u8) -> bool {
+    pub fn takes(&self, proto: u8) -> bool {
         self.served.iter().any(|s| s[0].number == proto)
     }
 
@@ -259,9 +276,27 @@ impl Split {
 
     /// The next packet to send, if there is one.
     pub(crate) fn emit(&mut self, ways: &mut impl Ways) -> Option<(Ticket, Notes)> {
-        let sent = ways.emit_between(&mut self.end);
-        self.counters.sent += u64::from(sent.is_some());
-        sent
+        let (ticket, notes, of) = ways.emit_between(&mut self.end)?;
+        self.counters.sent += 1;
+        if let Some(&(number, _)) = of.and_then(|id| self.whose.get(&id)) {
+            self.weigh(ways.now(), number);
+        }
+        Some((ticket, notes))
+    }
+
+    /// Count for how long a connection's octets have waited here since it was last looked at: as
+    /// often as they become more or less.
+    fn weigh(&mut self, now: Time, number: u32) {
+        let Some(pair) = self.pairs[number as usize].as_mut() else {
+            return;
+        };
+        self.waited += pair.waited(now);
+        let conns = pair.sides.iter().filter_map(|side| side.conn);
+        let waits = conns.filter_map(|id| self.end.conn(id)).map(|conn| {
+            let unread = conn.board().app.unread;
+            u64::from(unread) + u64::from(conn.unsent())
+        });
+        (pair.waiting, pair.since) = (waits.sum(), now);
     }
 
     /// Its connections, to tell them what happens.
@@ -298,6 +333,7 @@ impl Split {
         let pairs = core::mem::take(&mut self.pairs);
         for pair in pairs.into_iter().flatten() {
             self.counters.forgotten += 1;
+            self.waited += pair.waited(now);
             for half in Half::ALL {
                 if let Some(info) = pair.sides[half as usize]
                     .conn
@@ -319,9 +355,12 @@ impl Split {
         }
     }
 
-    /// What it did so far.
-    pub fn counters(&self) -> SplitCounters {
+    /// What it did until now.
+    pub fn counters(&self, now: Time) -> SplitCounters {
         let mut sum = self.counters;
+        let waited = self.pairs.iter().flatten().map(|pair| pair.waited(now));
+        let waited = self.waited + waited.sum::<u128>();
+        sum.waited_octet_us = u64::try_from(waited / 1000).unwrap_or(u64::MAX);
         for pair in self.pairs.iter().flatten() {
             sum.open += 1;
             for half in Half::ALL {
@@ -422,12 +461,15 @@ impl Split {
         self.pairs[number as usize] = Some(Pair {
             tuple,
             sides: [side(id, true), side(far, false)],
+            waiting: 0,
+            since: now,
         });
     }
 
     /// Move what a half has from its peer to the other one, as far as that takes it: what does not
     /// fit stays where it is and closes the window of who sends it.
     fn splice(&mut self, now: Time, number: u32, from: Half) {
+        self.weigh(now, number);
         self.carry(now, number, from);
         for half in Half::ALL {
             self.rest(now, number, half);
@@ -495,6 +537,7 @@ impl Split {
 
     /// A half failed, or could not be opened: the other one is reset.
     fn failed(&mut self, now: Time, number: u32, half: Half) {
+        self.weigh(now, number);
         let Some(pair) = self.pairs[number as usize].take() else {
             return;
         };

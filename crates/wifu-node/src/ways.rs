@@ -2,7 +2,7 @@
 
 use core::net::Ipv4Addr;
 use wifu_core::NextHop;
-use wifu_engine::{Endpoint, RouteFacts, Ticket};
+use wifu_engine::{ConnId, Endpoint, RouteFacts, Ticket};
 use wifu_wire::{FrameFacts, IpInfo, LinkFacts, Neighbour, Notes, Time};
 
 /// Why a packet is lost.
@@ -138,9 +138,10 @@ pub trait Ways {
     fn emit(&mut self, endpoint: &mut Endpoint) -> Option<(Ticket, Notes)>;
 
     /// The same of what stands between the ends of connections: its packets are in the name of one
-    /// of them.
-    fn emit_between(&mut self, endpoint: &mut Endpoint) -> Option<(Ticket, Notes)> {
-        self.emit(endpoint)
+    /// of them. Gives which connection it is of, too, where that is known.
+    fn emit_between(&mut self, endpoint: &mut Endpoint) -> Option<(Ticket, Notes, Option<ConnId>)> {
+        let (ticket, notes) = self.emit(endpoint)?;
+        Some((ticket, notes, None))
     }
 
     /// A packet's addresses, protocol and TTL as they are here.

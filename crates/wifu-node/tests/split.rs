@@ -117,7 +117,11 @@ impl Net {
     }
 
     fn split(&self) -> SplitCounters {
-        self.nodes[1].0.split().expect("it splits").counters()
+        self.nodes[1]
+            .0
+            .split()
+            .expect("it splits")
+            .counters(self.now)
     }
 
     fn connect(&mut self, says: Vec<u8>) -> usize {

@@ -14,14 +14,18 @@
 //! (metres between neighbours), `snr` (mean SNR of a hop, dB), `gap` (metres between rows), `area`
 //! (`70x45`, metres, for `random`), `wire` (`linear` and `minimal`: neighbours are joined by wires
 //! of this rate and have no radio) with `delay`, `queue`, `overhead`, `loss`,
-//! `variation`, and every key of `[radio]`. Times have a unit.
+//! `variation`, and every key of `[radio]`. Times have a unit. A key that would change nothing
+//! where it stands is refused.
 //!
 //! A chain takes the SNRs of its set's table, if the set has one and neither `snr` nor `spacing`
 //! say otherwise. Other shapes, and other spacings, follow the set's law of path loss; a table
 //! becomes a law by its mean SNR at the set's spacing.
 
+mod unfit;
+
 use toml::{Table, Value};
 use wifu_wire::names;
+use wifu_wire::units::lacks_unit;
 
 use crate::sets::{self, worlds};
 use crate::topology::{
@@ -205,7 +209,10 @@ impl<'a> Words<'a> {
             keys,
         };
         words.check_sizes()?;
-        Ok(words)
+        match unfit::unfit(&words) {
+            Some(what) => Err(wrong(what)),
+            None => Ok(words),
+        }
     }
 
     /// The set, with its world, that the words name; else the one that is given beside them.
@@ -434,16 +441,14 @@ fn share(text: &str) -> Option<f64> {
 
 /// Keys that are times, which words have with a unit.
 const TIMES: [&str; 3] = ["delay", "variation", "intr_latency"];
-/// Fewer bit/s than any wire has that somebody means.
-const SLOWEST: f64 = 1000.0;
 
 /// What to write for a number that lacks its unit: as seconds or bit/s hardly anybody means it.
 fn without_unit(key: &str, text: &str) -> Option<String> {
     let mut numbers = text.split('+').filter_map(|part| part.trim().parse().ok());
     match key {
-        "wire" => numbers
-            .find(|n: &f64| *n > 0.0 && *n < SLOWEST)
-            .map(|n| format!("`wire={text}` would be {n} bit/s: write wire={n}mbit, or {n}bit")),
+        "wire" => lacks_unit(text).then(|| {
+            format!("`wire={text}` would be {text} bit/s: write wire={text}mbit, or {text}bit")
+        }),
         _ if TIMES.contains(&key) => numbers
             .find(|n: &f64| *n != 0.0)
             .map(|n| format!("`{key}={text}` needs a unit of time: write {n}ms, or {n}s")),

@@ -383,6 +383,30 @@ fn bad_words_are_refused_with_the_nearest_name() {
         try_words("linear,3,wire=8Mb/s,delay=20", None),
         &["`delay=20` needs a unit of time: write 20ms, or 20s"],
     );
+    for (words, what) in [
+        (
+            "linear,2,loss=60%",
+            "`loss` is of wires, and these are radios: linear,N,wire=10mbit",
+        ),
+        (
+            "minimal,delay=3ms",
+            "`delay` is of wires, and these are radios: minimal,wire=10mbit",
+        ),
+        ("linear,3,wire=10mbit,snr=3", "`snr` is of radios"),
+        ("linear,3,wire=10mbit,attempts=3", "`attempts` is of radios"),
+        ("linear,3,area=3x3", "`area` is of random"),
+        ("linear,3,gap=3", "`gap` is between the rows"),
+        (
+            "random,5,spacing=20",
+            "`spacing` of random is the distance at which `snr` holds",
+        ),
+        (
+            "linear,3,spacing=10,spacing=11",
+            "`spacing` stands there twice",
+        ),
+    ] {
+        fails(try_words(words, None), &[what]);
+    }
     fails(
         try_words("linear,3,wire=20", None),
         &["`wire=20` would be 20 bit/s: write wire=20mbit, or 20bit"],
@@ -391,8 +415,12 @@ fn bad_words_are_refused_with_the_nearest_name() {
         try_words("minimal,intr_latency=1us+0.2", None),
         &["`intr_latency=1us+0.2` needs", "write 0.2ms"],
     );
-    for fine in ["wire=8000,delay=0", "wire=20bit,delay=20s", "delay=0.0"] {
-        try_words(&format!("linear,3,wire=8Mb/s,{fine}"), None).expect(fine);
+    for fine in [
+        "wire=8000,delay=0",
+        "wire=20bit,delay=20s",
+        "wire=8Mb/s,delay=0.0",
+    ] {
+        try_words(&format!("linear,3,{fine}"), None).expect(fine);
     }
     fails(try_words("linear", None), &["write linear,N"]);
     fails(try_words("linear,0", None), &["`0`", "from 2 to 65535"]);
@@ -942,6 +970,16 @@ fn a_set_is_in_the_world_that_its_name_says() {
         said.contains("here (world literal) tcp-tahoe has rto_min=100ms"),
         "{said}"
     );
+}
+
+#[test]
+fn a_threshold_that_lacks_its_sign_is_refused() {
+    for key in ["cs_dbm", "detect_dbm", "energy_dbm", "decode_dbm"] {
+        let of = |dbm: &str| format!("[chain]\nsnr_db = [20.0]\n[radio]\n{key} = {dbm}\n");
+        let says = [&*format!("radio.{key}"), "write -82"];
+        fails(try_file(&of("82")), &says);
+        file(&of("-82"));
+    }
 }
 
 #[test]

@@ -140,6 +140,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Octets that it is to write in all.
+    pub(crate) fn asked(&self) -> u64 {
+        self.app.send
+    }
+}
+
+impl Running {
     pub(crate) fn new(app: App, flow: usize, side: usize) -> Running {
         let chunk_end = app.chunk.map_or(u64::MAX, |(octets, _)| octets);
         Running {

@@ -82,8 +82,8 @@ pub struct FlowOutcome {
     pub first_byte_s: Option<f64>,
     /// When the last octet so far was delivered.
     pub last_byte_s: Option<f64>,
-    /// When the sender knew that all was delivered; where nodes split its connection, when all was:
-    /// it was told before, by the first of them.
+    /// When the sender knew that all was delivered; none where nodes split its connection
+    /// (`split_at`), as the first of them tells it before, and nobody does of the other end.
     pub known_s: Option<f64>,
     /// The longest time for which routing had no way to `to`, seconds.
     #[serde(default, skip_serializing_if = "is_no_time")]
@@ -114,6 +114,10 @@ pub struct FlowOutcome {
     /// The relays of its routes, there and back, that do not serve it, if `unserved` is not 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unserved_at: Vec<String>,
+    /// The nodes on its way that split its connections, in order. All that is told of its sender is
+    /// of the half with the one next to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub split_at: Vec<String>,
     /// Connections it opened.
     pub connections: u32,
     /// Segments that the sender sent (udp: packets). Who sends the octets that count is the sender
@@ -158,7 +162,8 @@ pub struct FlowOutcome {
     /// Congestion window at the end, octets; absent if no part has one, and of datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwnd: Option<u64>,
-    /// Seconds that each limit was binding, by name.
+    /// Seconds that each limit was binding, by name. Where nodes split its connection, `drain` is
+    /// until the first of them had acknowledged all, and `peer` is of that one's window.
     pub limited_s: BTreeMap<String, f64>,
     /// The fault that ended a connection; of several the last.
     pub fault: Option<String>,
@@ -342,6 +347,9 @@ pub struct NodeOutcome {
     pub name: String,
     /// Metres; at the end of the run.
     pub position: Option<[f64; 3]>,
+    /// It has no radio: what is told of one is 0.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub wired_only: bool,
     /// Data frames that the MAC was done with.
     pub frames: u64,
     /// Times a data frame was put on the air.

@@ -54,6 +54,29 @@ fn a_stack_in_python_is_slower_than_a_fast_radio() {
         assert!(host.busy_s <= slow.sim_seconds, "{host:?}");
     }
     assert!(free.nodes.iter().all(|n| n.host.is_none()));
+    // What it waits for is its host, not a queue that is empty.
+    let share = |o: &Outcome, name: &str| {
+        let limits = &o.flows[0].limited_s;
+        limits.get(name).copied().unwrap_or(0.0) / limits.values().sum::<f64>()
+    };
+    let (host, queue) = (share(&slow, "host"), share(&slow, "queue"));
+    assert!(host > 0.8 && queue < 0.01, "{:?}", slow.flows[0].limited_s);
+    assert!(share(&free, "host") == 0.0);
+}
+
+/// Behind a link that is slower than the host the queue is what fills.
+#[test]
+fn a_device_that_is_slower_than_its_host_holds_the_sender_up() {
+    let text = format!(
+        "{PY}\nstop.time = \"60s\"\n[topology]\nwords = \"linear,2,wire=1Mb/s,queue=4\"\n[[flow]]\n\
+         from = \"n1\"\nto = \"n2\"\nprotocol = \"tcp-newreno\"\napp = \"file\"\nbytes = \"4M\"\n"
+    );
+    let limits = run(&text).flows[0].limited_s.clone();
+    let all: f64 = limits.values().sum();
+    assert!(
+        limits.get("queue").is_some_and(|s| *s > 0.5 * all),
+        "{limits:?}"
+    );
 }
 
 #[test]

@@ -75,7 +75,13 @@ fn loss_behind_the_splitter_is_repaired_by_the_splitter_alone() {
         "{:?}",
         flow.min_rtt_s
     );
-    // Its last octet was acknowledged before the receiver had it.
+    // Its last octet was acknowledged before the receiver had it, and nobody told it of that.
+    assert_eq!(
+        (flow.known_s, &flow.split_at[..]),
+        (None, &["n2".to_owned()][..])
+    );
+    assert!(whole.known_s > whole.last_byte_s && whole.split_at.is_empty());
+    assert!(flow.last_byte_s.is_some() && split_at.end == "done");
     assert!(
         flow.goodput_bps > 1.2 * whole.goodput_bps,
         "{} {}",
@@ -130,6 +136,55 @@ fn a_slow_far_link_closes_the_window_of_the_source() {
     assert!(held > 100_000 && held <= 65_535 + 131_072, "{held}");
 }
 
+/// Where it is looked at every microsecond, what is less than one counts.
+#[test]
+fn what_data_waits_on_fast_wires_is_not_rounded_away() {
+    let names = ["near.recv_q", "far.unsent"].map(|name| format!("flow.1.n2.{name}"));
+    let series = format!("{AT_N2}[record]\ninterval = \"10us\"\nseries = {names:?}\n");
+    let fast = wires("rate = \"5Gb/s\"\ndelay = \"20us\"", "tcp-newreno", &series).replace(
+        "\"10Mb/s\"\ndelay = \"25ms\"",
+        "\"10Gb/s\"\ndelay = \"20us\"",
+    );
+    let outcome = run(&fast);
+    let area: f64 = names
+        .iter()
+        .map(|name| outcome.series[name].iter().map(|p| p.1 * 1e-5).sum::<f64>())
+        .sum();
+    let counted = split(&outcome, "n2").waited_octet_us as f64 / 1e6;
+    println!("{area} octet seconds recorded, {counted} counted");
+    assert!(
+        counted > 10.0 && (counted / area - 1.0).abs() < 0.05,
+        "{area} {counted}"
+    );
+}
+
+/// By Little's law from what is recorded, as the lab has it, and by what the splitter counts.
+#[test]
+fn what_data_waits_at_a_splitter_is_what_its_buffers_held() {
+    let slow = "rate = \"1Mb/s\"\ndelay = \"20ms\"";
+    let names = ["near.recv_q", "far.unsent"].map(|name| format!("flow.1.n2.{name}"));
+    let series = format!("{AT_N2}[record]\ninterval = \"1ms\"\nseries = {names:?}\n");
+    let outcome = run(&wires(slow, "tcp-newreno", &series));
+    let end = outcome.sim_seconds;
+    let area = |name: &String| -> f64 {
+        let points = &outcome.series[name];
+        let until = points.iter().skip(1).map(|p| p.0).chain([end]);
+        points.iter().zip(until).map(|(p, t)| p.1 * (t - p.0)).sum()
+    };
+    let recorded: f64 = names.iter().map(area).sum();
+    let counted = split(&outcome, "n2").waited_octet_us as f64 / 1e6;
+    println!("{recorded} octet seconds recorded, {counted} counted");
+    assert!(
+        (counted / recorded - 1.0).abs() < 0.01,
+        "{recorded} {counted}"
+    );
+    assert!(counted > 1e6, "a second each");
+    // A restart forgets what it holds, and what that had waited until then is counted.
+    let restart = format!("{AT_N2}restart = \"1s\"\n");
+    let cut = split(&run(&wires(slow, "tcp-newreno", &restart)), "n2");
+    assert!(cut.waited_octet_us > 100_000_000_000, "{cut:?}");
+}
+
 /// What a chain of radios carries in both directions and across each other, over splitters one
 /// behind the other.
 #[test]
@@ -158,6 +213,15 @@ fn flows_over_splitters_behind_each_other_arrive_whole() {
     let outcome = run(&text);
     for flow in &outcome.flows {
         assert!(flow.finished && flow.fault.is_none(), "{flow:?}");
+        let way = if flow.id == 1 || flow.id == 3 {
+            ["n3", "n4"]
+        } else {
+            ["n4", "n3"]
+        };
+        assert_eq!(
+            (&flow.split_at[..], flow.known_s),
+            (&way.map(String::from)[..], None)
+        );
     }
     for node in ["n3", "n4"] {
         let split = split(&outcome, node);
@@ -171,6 +235,19 @@ fn flows_over_splitters_behind_each_other_arrive_whole() {
     }
     assert_eq!(outcome.trace_hash, run(&text).trace_hash, "the same again");
     assert!(outcome.warnings.is_empty(), "{:?}", outcome.warnings);
+}
+
+#[test]
+fn datagrams_and_flows_that_end_at_a_splitter_are_not_split() {
+    let udp = wires(LOSSY, "udp", "");
+    let near = wires(LOSSY, "tcp-newreno", AT_N2).replace("to = \"n3\"", "to = \"n2\"");
+    for text in [udp, near] {
+        let flow = run(&text).flows.remove(0);
+        assert!(
+            flow.split_at.is_empty() && flow.known_s.is_some(),
+            "{flow:?}"
+        );
+    }
 }
 
 #[test]

@@ -807,8 +807,12 @@ fn openers_that_go_again_count_and_who_never_opened_has_not_finished() {
         );
         let text =
             wire("10Mb/s", &flow).replace("delay = \"50us\"", "delay = \"50us\"\nloss = 1.0");
-        let outcome = run(&format!("stop.time = \"12s\"\n{text}"));
+        let outcome = run(&format!(
+            "stop.time = \"12s\"\nrecord.series = [\"flow.1.retransmits\"]\n{text}"
+        ));
         let flow = &outcome.flows[0];
+        let series = outcome.series["flow.1.retransmits"].last().map(|p| p.1);
+        assert_eq!(series, Some(3.0), "{protocol}");
         // At 0, 1, 3 and 7 s.
         assert_eq!(
             (flow.packets.sent, flow.retransmissions),

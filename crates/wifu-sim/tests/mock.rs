@@ -388,3 +388,20 @@ fn a_sender_that_finds_no_receiver_gives_up() {
     assert_eq!(fault, Some(wifu_engine::Fault::TimedOut));
     assert!(mock.verify(0).is_err());
 }
+
+#[test]
+fn a_flow_that_stands_still_says_since_when() {
+    let mut mock = MockBuilder::new()
+        .flow(Flow::bulk(&blueprint("tcp-newreno"), 1_000_000))
+        .tamper(|now, packet| match packet.from {
+            Side::A if now > Time::ZERO + Span(500_000_000) => Fate::Drop,
+            _ => Fate::Pass,
+        })
+        .build();
+    mock.run(Span(10_000_000_000));
+    let said = mock.verify(0).expect_err("half of it is missing");
+    assert!(
+        said.contains(" of 1000000 bytes, the last of them at 0.6"),
+        "{said}"
+    );
+}

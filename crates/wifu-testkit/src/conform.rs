@@ -1,8 +1,6 @@
 //! The conformance suite: what every registered part must keep, whatever it does. It takes a
 //! registry, so parts of other crates pass through it too. Each check returns what is wrong, one
 //! sentence per fault; nothing is right.
-//!
-//! Only with the feature `conform`, which makes emitted signals visible.
 
 mod alone;
 mod together;

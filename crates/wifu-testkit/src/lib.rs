@@ -2,7 +2,6 @@
 #![deny(unsafe_code)]
 
 pub mod alloc;
-#[cfg(feature = "conform")]
 pub mod conform;
 pub mod dictionary;
 pub mod fuzz;

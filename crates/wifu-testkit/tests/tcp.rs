@@ -1,7 +1,7 @@
 //! The TCP family over a pair in virtual time: the matrix of situations that every protocol must
 //! survive, and that its mechanisms act.
 
-use wifu_engine::{ConnId, State};
+use wifu_engine::{ConnId, Limit, State};
 use wifu_testkit::pair::{Fate, Pair, Seen, pattern};
 use wifu_wire::{Flags, Rng, Seq, Span, Time};
 
@@ -133,6 +133,28 @@ fn a_sender_that_the_local_queue_stops_is_not_taken_for_window_limited() {
     while pair.ends[0].poll_transmit(pair.now, &mut out).is_some() {}
     let limited = pair.ends[0].info(id).unwrap().limited;
     assert_eq!(limited, wifu_engine::Limit::Window);
+}
+
+/// A larger send buffer would help; who has written all has no use for one.
+#[test]
+fn what_holds_a_sender_that_has_sent_all_is_its_buffer_its_writer_or_the_answer() {
+    let blueprint = wifu_parts::blueprint("tcp-newreno,snd_buf=8192,iw=10").unwrap();
+    let limited = |octets: usize, shut: bool| {
+        let mut pair = Pair::new(7);
+        let id = pair.connect(&blueprint);
+        pair.run(secs(1));
+        let written = pair.ends[0].write(pair.now, id, &pattern(octets, 1));
+        if shut {
+            pair.ends[0].shutdown_write(pair.now, id);
+        }
+        let mut out = [0u8; 2048];
+        while pair.ends[0].poll_transmit(pair.now, &mut out).is_some() {}
+        (written, pair.ends[0].info(id).unwrap().limited)
+    };
+    assert_eq!(limited(100_000, false), (8192, Limit::Buffer));
+    assert_eq!(limited(5 * 1448, false), (5 * 1448, Limit::Buffer));
+    assert_eq!(limited(8192, true), (8192, Limit::Drain));
+    assert_eq!(limited(2 * 1448, false), (2 * 1448, Limit::Source));
 }
 
 /// RFC 9293 3.9.1: what ends with the last octet written is pushed, first or again, and nothing

@@ -256,6 +256,13 @@ impl FromStr for Span {
     }
 }
 
+/// Whether a rate is a bare number of so few bit/s (below 1000) that it was to have a unit.
+pub fn lacks_unit(rate: &str) -> bool {
+    rate.trim()
+        .parse()
+        .is_ok_and(|n: f64| n > 0.0 && n < 1000.0)
+}
+
 impl FromStr for Rate {
     type Err = UnitError;
     /// `"24 Mb/s"`, `"0.8Mb/s"`, `"6mbit"`, `"11M"`, `"500 kbit/s"`, `"1Gbps"`, `"6 Mbits/sec"`.
@@ -294,7 +301,7 @@ impl FromStr for Rate {
 /// Octets with an optional unit: `"64 KiB"`, `"1M"` (10^6), `"131071"`, `"2 MB"`.
 ///
 /// # Errors
-/// If there is no number in front or the unit is unknown.
+/// If there is no number in front, the unit is unknown, or it is more than 64 bits hold.
 pub fn parse_octets(s: &str) -> Result<u64, UnitError> {
     let (n, unit) = number_and_unit(s)?;
     let scale = match unit {
@@ -311,7 +318,17 @@ pub fn parse_octets(s: &str) -> Result<u64, UnitError> {
             )));
         }
     };
-    Ok((n * scale).round() as u64)
+    whole_octets(n * scale).ok_or_else(|| UnitError(format!("\"{s}\" is {TOO_MANY}")))
+}
+
+/// What is wrong with a number of octets that [`whole_octets`] has none for.
+pub const TOO_MANY: &str = "16 EiB or more, which no run gets through: write less";
+
+/// So many octets, in whole ones; `None` if 64 bits do not hold them. The largest number that they
+/// hold would be taken for all that are more.
+pub fn whole_octets(n: f64) -> Option<u64> {
+    const END: f64 = (1u128 << 64) as f64;
+    Some(n.round()).filter(|n| *n < END).map(|n| n as u64)
 }
 
 impl fmt::Display for Span {
@@ -431,6 +448,14 @@ mod tests {
         assert_eq!(parse_octets("64 KiB"), Ok(65_536));
         assert!("5".parse::<Span>().is_err());
         assert!("5 parsecs".parse::<Rate>().is_err());
+        assert_eq!(
+            parse_octets("17_179_869_183 GiB"),
+            Ok(u64::MAX - (1 << 30) + 1)
+        );
+        for text in ["17179869184GiB", "18446744073709551616", "99999999999G"] {
+            let told = parse_octets(text).expect_err(text).to_string();
+            assert_eq!(told, format!("\"{text}\" is {TOO_MANY}"));
+        }
     }
 
     #[test]

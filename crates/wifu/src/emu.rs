@@ -348,7 +348,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         let all = outcome(args, (seed, run), &session, (status, daemons))?;
         serde_json::to_string_pretty(&all)?
     } else {
-        status.to_string()
+        session.last_word(&status)
     };
     writeln!(std::io::stdout(), "{text}").context("standard output")?;
     Ok(code)

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use wifu_engine::Library;
 use wifu_node::Registry;
+use wifu_wire::names::asked;
+
+use crate::topo::beside;
 
 /// Where `wifu emu` tells the programs on its hosts what it was given by `--file`, as paths behind
 /// colons.
@@ -127,6 +130,16 @@ pub fn read(path: &Path) -> anyhow::Result<Library> {
         bail!(
             "{path}: this is a shared library, which --load {path} loads; here a TOML file with \
              compositions is read"
+        );
+    }
+    let none = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
+    if found.as_ref().is_err_and(none)
+        && let Some(near) = beside(path)
+    {
+        bail!(
+            "{}: there is no such file; {}",
+            path.display(),
+            asked(&near)
         );
     }
     let text = String::from_utf8(found.with_context(at)?).with_context(at)?;

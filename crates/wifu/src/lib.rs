@@ -30,20 +30,10 @@ mod sim;
 mod ss;
 mod topo;
 
-/// What `--version` says. With `conform` the engine keeps every signal: no build to measure with,
-/// and one that takes other libraries.
-const VERSION: &str = match wifu_engine::CONFORM {
-    false => env!("CARGO_PKG_VERSION"),
-    true => concat!(
-        env!("CARGO_PKG_VERSION"),
-        " (built for tests, feature `conform`: `cargo build -p wifu` builds it without)"
-    ),
-};
-
 #[derive(Parser)]
 #[command(
     name = "wifu",
-    version = VERSION,
+    version,
     about = "Composable transport protocols under real programs"
 )]
 struct Cli {

@@ -146,12 +146,17 @@ enum End {
 }
 
 fn link(text: &str) -> Result<LinkSpec, String> {
-    let (rate, delay) = text
+    let (given, delay) = text
         .split_once(',')
         .ok_or("write rate and delay, such as 0.8Mb/s,100ms")?;
-    let rate = rate.parse::<wifu_sim::Rate>().map_err(|e| e.to_string())?;
+    let rate = given.parse::<wifu_sim::Rate>().map_err(|e| e.to_string())?;
     if rate == wifu_sim::Rate(0) {
         return Err("a rate of 0 sends nothing".into());
+    }
+    if wifu_wire::units::lacks_unit(given) {
+        return Err(format!(
+            "`{given}` would be {given} bit/s: write {given}Mb/s, or {given}bit"
+        ));
     }
     let delay = delay.parse().map_err(|e| format!("{e}"))?;
     Ok(LinkSpec::new(rate, delay))
@@ -315,10 +320,6 @@ fn network(args: &Args, blueprint: &Arc<Blueprint>) -> anyhow::Result<Mock> {
         (None, None) => 1_000_000,
         (None, Some(_)) => u64::MAX,
     };
-    ensure!(
-        bytes != u64::MAX || args.flows == 1 || args.time.is_some(),
-        "--bytes is too much without --time"
-    );
     let ends: &[Side] = match (&args.pcap, args.pcap_at) {
         (None, _) => &[],
         (_, End::Sender) => &[Side::A],
@@ -351,7 +352,7 @@ fn write(path: &Path, octets: &[u8], flag: &str) -> anyhow::Result<()> {
 }
 
 /// Seconds from the call to connect to the last byte read.
-fn duration(mock: &Mock, flow: usize) -> Option<f64> {
+fn last_byte(mock: &Mock, flow: usize) -> Option<f64> {
     let last = mock.outcome(flow, Side::B).last_read_at?;
     Some((last - mock.asked_at(flow)).as_secs_f64())
 }
@@ -365,7 +366,8 @@ fn summary(args: &Args, blueprint: &Blueprint, mock: &Mock) -> Json {
             "bytes_delivered": got.read,
             "intact": got.broken_at.is_none(),
             "complete": mock.verify(n).is_ok(),
-            "duration_s": duration(mock, n),
+            "duration_s": mock.lasted(n, Side::B).as_secs_f64(),
+            "last_byte_s": last_byte(mock, n),
             "goodput_bps": mock.goodput(n, Side::B),
             "data_segments": tally.segments,
             "retransmissions": tally.retransmissions,
@@ -402,19 +404,7 @@ fn summary(args: &Args, blueprint: &Blueprint, mock: &Mock) -> Json {
 
 fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
     for n in 0..mock.flows().min(SHOWN) {
-        let (tally, got) = (mock.tally(n, Side::A), mock.outcome(n, Side::B));
-        let seconds = duration(mock, n).unwrap_or_default();
-        let rate = mock.goodput(n, Side::B).unwrap_or_default() / 1e6;
-        eprintln!(
-            "{} flow {}: {} bytes in {seconds:.6} s, {rate:.3} Mb/s; \
-             {} data segments, {} retransmitted{}",
-            blueprint.name,
-            n + 1,
-            got.read,
-            tally.segments,
-            tally.retransmissions,
-            timeouts(tally.timeouts)
-        );
+        eprintln!("{} {}", blueprint.name, one(mock, n));
     }
     if mock.flows() > 1 {
         eprintln!("{}", together(mock));
@@ -435,6 +425,26 @@ fn report(args: &Args, blueprint: &Blueprint, mock: &Mock) {
             eprintln!("{what}: {}", path.display());
         }
     }
+}
+
+/// One flow in one line.
+fn one(mock: &Mock, n: usize) -> String {
+    let (tally, got) = (mock.tally(n, Side::A), mock.outcome(n, Side::B));
+    let asked = match mock.asked(n, Side::A) {
+        u64::MAX => String::new(),
+        _ if mock.complete(n, Side::B) => String::new(),
+        asked => format!(" of {asked}, unfinished,"),
+    };
+    format!(
+        "flow {}: {} bytes{asked} in {:.6} s, {:.3} Mb/s; {} data segments, {} retransmitted{}",
+        n + 1,
+        got.read,
+        mock.lasted(n, Side::B).as_secs_f64(),
+        mock.goodput(n, Side::B).unwrap_or_default() / 1e6,
+        tally.segments,
+        tally.retransmissions,
+        timeouts(tally.timeouts)
+    )
 }
 
 /// How many timeouts there were, if there can be any.
@@ -523,6 +533,38 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_that_is_not_finished_lasted_to_the_end_of_the_run() {
+        let slow = "--protocol tcp-bbr --loss 50% --bottleneck 8Mb/s,20ms";
+        let run = |words: &str| {
+            let args = parse(&format!("{slow} --time 60s {words}")).unwrap();
+            let blueprint = blueprint(&args, &crate::standard()).unwrap();
+            let mut mock = network(&args, &blueprint).unwrap();
+            mock.run(Span::SECOND * 60);
+            let told = summary(&args, &blueprint, &mock)["flows"][0].clone();
+            (one(&mock, 0), told)
+        };
+        let (said, told) = run("--bytes 5M");
+        let bytes = told["bytes_delivered"].as_u64().unwrap();
+        assert!(
+            bytes > 0 && told["last_byte_s"].as_f64().unwrap() < 59.0,
+            "{told}"
+        );
+        assert_eq!(told["duration_s"], 60.0);
+        assert_eq!(told["goodput_bps"], bytes as f64 * 8.0 / 60.0);
+        let line = format!("flow 1: {bytes} bytes of 5000000, unfinished, in 60.000000 s, 0.0");
+        assert!(said.starts_with(&line), "{said}");
+        // There is no end to reach.
+        let (said, told) = run("");
+        assert_eq!(told["duration_s"], 60.0);
+        let line = format!("flow 1: {bytes} bytes in 60.000000 s, 0.0");
+        assert!(said.starts_with(&line), "{said}");
+        // What is finished lasted to its last byte.
+        let (said, told) = run("--bytes 3000");
+        assert_eq!(told["duration_s"], told["last_byte_s"]);
+        assert!(said.starts_with("flow 1: 3000 bytes in "), "{said}");
+    }
+
+    #[test]
     fn what_was_ordered_and_met_nothing_is_named() {
         let args = parse("--protocol tcp-reno --bytes 10000 --drop 2,700,900").unwrap();
         let blueprint = blueprint(&args, &crate::standard()).unwrap();
@@ -548,7 +590,12 @@ mod tests {
         };
         let cases = [
             ("--access 8Mb/s", "--access", "such as 0.8Mb/s,100ms"),
-            ("--bottleneck 5,3ms,1", "--bottleneck", "unit of time"),
+            ("--bottleneck 5Mb/s,3ms,1", "--bottleneck", "unit of time"),
+            (
+                "--bottleneck 10,20ms",
+                "--bottleneck",
+                "10 bit/s: write 10Mb/s",
+            ),
             ("--bottleneck 5x,3ms", "--bottleneck", "24 Mb/s"),
             ("--loss 101%", "--loss", "0% to 100%"),
             ("--reorder 5%", "--reorder", "such as 5%,3"),

@@ -23,7 +23,7 @@ use crate::known::Libraries;
     ssthresh in segments, rtt:smoothed/variation in ms, rto in ms, retrans:total, and ours:\n\
     limited:REASON, what holds the sender up now, and the share of its life that each reason \
     took\n(window: congestion window; peer: the receiver's window; source: nothing to send; \
-    drain: all sent). Where it says rtt_with_repairs, round-trip times are from when a packet left \
+    drain: all sent;\nbuffer: all that the send buffer holds is sent). Where it says rtt_with_repairs, round-trip times are from when a packet left \
     first,\nwith what it waited to be repaired."
 )]
 pub struct Args {

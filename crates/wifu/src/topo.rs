@@ -36,7 +36,7 @@ pub fn file(topo: &str) -> anyhow::Result<Option<String>> {
 }
 
 /// The TOML file of the same folder whose name is nearest.
-fn beside(path: &Path) -> Option<String> {
+pub fn beside(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
     let all = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
     let names = all.filter_map(|e| e.ok()?.file_name().into_string().ok());

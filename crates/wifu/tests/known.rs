@@ -116,6 +116,42 @@ fn formats_say_each_word_and_who_writes_it_on_which_type() {
 }
 
 #[test]
+fn a_file_that_is_not_there_has_a_near_name() {
+    let file = File::new(
+        "near",
+        "[protocol.near]\nextends = \"tcp-reno\"\nnumber = 240\n",
+    );
+    let wrong = file.path().replace("near.toml", "naer.toml");
+    let question = format!(
+        "{wrong}: there is no such file; did you mean `{}`?",
+        file.path()
+    );
+    for words in [
+        &["check", &wrong][..],
+        &["list", "protocols", "--file", &wrong],
+    ] {
+        let (ok, said) = wifu(words, "");
+        assert!(!ok && said.contains(&question), "{words:?}: {said}");
+    }
+    let (ok, said) = wifu(&["check", "/nonexistent/mine.toml"], "");
+    assert!(!ok && said.contains("No such file or directory"), "{said}");
+}
+
+#[test]
+fn sizes_that_64_bits_do_not_hold_are_refused() {
+    let wrong = "17179869184GiB";
+    let sim = ["sim", "--topo", "linear,2", "-p", "tcp-reno", "-n", wrong];
+    for words in [
+        &sim[..],
+        &["mock", "-p", "tcp-reno", "--time", "1s", "--bytes", wrong],
+    ] {
+        let (ok, said) = wifu(words, "");
+        let why = format!("\"{wrong}\" is 16 EiB or more");
+        assert!(!ok && said.contains(&why), "{words:?}: {said}");
+    }
+}
+
+#[test]
 fn files_add_to_each_other_and_to_those_of_the_environment() {
     let one = File::new(
         "one",
@@ -420,13 +456,6 @@ fn a_parameter_of_the_lane_is_found_without_its_prefix() {
         let (ok, said) = wifu(&["sim", "--topo", "linear,2", "--flow", &flow], "");
         assert!(!ok && said.contains(question), "{word}: {said}");
     }
-}
-
-#[test]
-fn a_command_that_is_built_for_tests_says_so() {
-    let (ok, said) = wifu(&["--version"], "");
-    let told = said.contains("built for tests, feature `conform`");
-    assert!(ok && told == wifu_engine::CONFORM, "{said}");
 }
 
 #[test]

@@ -410,6 +410,33 @@ fn lines_of_handlers_go_to_standard_error_or_to_a_file() {
 }
 
 #[test]
+fn keys_of_radios_that_nobody_has_are_told() {
+    let told = |words: &str| {
+        let out = sim(&format!("--topo linear,3{words} -p tcp-newreno -n 10k"));
+        assert!(out.status.success());
+        String::from_utf8(out.stderr).expect("text")
+    };
+    assert_eq!(
+        told(",wire=10M radio.queue=10 radio.attempts=2"),
+        "Note: radio.attempts, radio.queue change nothing here, where no node has a radio\n"
+    );
+    assert_eq!(told(" radio.queue=10") + &told(",wire=10M"), "");
+}
+
+#[test]
+fn an_end_of_the_short_form_may_be_said() {
+    for (words, way) in [
+        ("flow.1.to=n3", "n1 > n3"),
+        ("flow.1.from=n2", "n2 > n4"),
+        ("", "n1 > n4"),
+    ] {
+        let told = sim(&format!("--topo linear,4 -p tcp-newreno -n 10k {words}"));
+        let text = printed(&told);
+        assert!(text.contains(way) && text.contains("10.0 kB"), "{text}");
+    }
+}
+
+#[test]
 fn wrong_words_get_an_answer_that_helps() {
     let chain = "--topo linear,3 --protocol tcp-newreno";
     for (words, says) in [
@@ -439,6 +466,14 @@ fn wrong_words_get_an_answer_that_helps() {
         (
             "--topo linear,3 --flow n1:n3:tcp-sack",
             "say when to stop (`--stop 30s`), or give a flow bytes=1M or time=10s",
+        ),
+        (
+            "--topo linear,3 --flow n1:n3:tcp-sack -n 1M",
+            "a --flow sends stands in its words: --flow n1:n7:tcp-newreno,bytes=2M",
+        ),
+        (
+            "--topo linear,3 -p tcp-sack,bytes=2M -t 5",
+            "--time has no meaning",
         ),
         (
             "--topo linear,3 --flow n1:n9:udp --stop 1",

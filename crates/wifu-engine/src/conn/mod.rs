@@ -401,6 +401,10 @@ impl Conn {
                 let c = &self.counters;
                 return Some(c.octets_out.saturating_sub(c.octets_again) as f64);
             }
+            Of::Retransmits => {
+                let openers = self.counters.openers_again;
+                return Some(f64::from(self.board().tx.retransmits) + openers as f64);
+            }
             Of::Probe(slot, name) => (slot, name),
         };
         let mut found = None;
@@ -425,7 +429,6 @@ impl Conn {
         self.core.stores.kept.is_some()
     }
 
-    #[cfg(feature = "conform")]
     /// Signals emitted by each slot since the last call, as bits by [`Signal::index`].
     pub fn take_emitted(&mut self) -> [u32; SLOTS] {
         core::mem::take(&mut self.core.outbox.emitted)

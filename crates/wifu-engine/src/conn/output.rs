@@ -6,7 +6,7 @@ use crate::component::{Out, Payload};
 use crate::descriptor::Role;
 use crate::permit::{Kind, Limit, Permit, Reason, Want};
 use crate::signal::{Sent, Signal};
-use crate::store::SendStore;
+use crate::store::{SendStore, StoreKind};
 use wifu_wire::{Flags, Head, Pseudo, Span, Time, Wire};
 
 impl Conn {
@@ -89,13 +89,22 @@ impl Conn {
 
     /// Why no part offers data.
     fn nothing_to_send(&self) -> Limit {
-        let Board { tx, conn, .. } = &self.core.board;
+        let Board { tx, conn, app, .. } = &self.core.board;
         if conn.asking {
             Limit::Feedback
         } else if !conn.running {
             Limit::State
         } else if tx.una != tx.max {
-            Limit::Drain
+            // Who wrote all has no use for a larger buffer, and who has room and may write more
+            // waits for nobody. Packets come from lanes, not from applications.
+            let packets = self.core.stores.plan.kind == StoreKind::Packets;
+            if app.fin || packets {
+                Limit::Drain
+            } else if app.room < conn.mss {
+                Limit::Buffer
+            } else {
+                Limit::Source
+            }
         } else {
             Limit::Source
         }
@@ -188,6 +197,11 @@ impl Conn {
         let tx = &self.core.board.tx;
         self.tally.sent(now, reason, tx, &mut self.counters);
         transmit
+    }
+
+    /// What is binding is outside: who sends for it knows better.
+    pub(crate) fn held(&mut self, now: Time, limit: Limit) {
+        self.limited(now, limit);
     }
 
     /// Latch what is binding and run its stopwatch.

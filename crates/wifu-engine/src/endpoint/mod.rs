@@ -78,6 +78,7 @@ pub struct Endpoint {
     unserved: BTreeMap<u8, u64>,
     head: Head,
     answer: Head,
+    worked: bool,
 }
 
 impl Endpoint {
@@ -98,6 +99,7 @@ impl Endpoint {
             unserved: BTreeMap::new(),
             head: Head::default(),
             answer: Head::default(),
+            worked: false,
         }
     }
 
@@ -414,6 +416,12 @@ impl Endpoint {
         let result = call(conn);
         self.touch(id.index);
         Some(result)
+    }
+
+    /// Each packet takes its host time, which calls [`Endpoint::poll_transmit`] as often as it is
+    /// free: in between connections wait for the host ([`crate::Limit::Host`]).
+    pub fn set_worked(&mut self) {
+        self.worked = true;
     }
 
     /// Packets that the node's devices take now, whichever a packet leaves by.

@@ -2,13 +2,14 @@
 
 use super::{ConnId, Datagram, Endpoint, Event};
 use crate::conn::{Conn, Transmit};
+use crate::permit::Limit;
 use wifu_wire::Time;
 
 impl Endpoint {
     /// The next segment to send. Connections take turns, one segment each.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Datagram> {
-        if !self.links.any_room() && !self.table.has_lanes() {
+        if !self.links.any_room() && !self.table.has_lanes() && !self.worked {
             return None;
         }
         if !self.replies.is_empty()
@@ -34,6 +35,10 @@ impl Endpoint {
             let room = self.links.room(next_hop);
             let data = slot.lane_room.unwrap_or(room);
             if data == 0 && room == 0 {
+                // It is its turn at its host, and its device is full.
+                if self.worked && conn.board().app.limited == Limit::Host {
+                    conn.held(now, Limit::Queue);
+                }
                 self.table.again(i);
                 continue;
             }
@@ -46,6 +51,9 @@ impl Endpoint {
                             *room -= 1;
                         }
                         _ => self.links.used(next_hop),
+                    }
+                    if self.worked {
+                        conn.held(now, Limit::Host);
                     }
                     let datagram = Datagram::of(conn, id, len, self.head.ecn);
                     self.table.again(i);

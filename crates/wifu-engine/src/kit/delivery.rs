@@ -177,7 +177,10 @@ impl Delivery {
     /// told yet: whether the sender had paused for want of data, with room in the window of `cwnd`
     /// octets and nothing to repair.
     pub fn check_limited(&mut self, cwnd: u32, board: &Board) {
-        let idle = matches!(board.app.limited, Limit::Source | Limit::Drain);
+        let idle = matches!(
+            board.app.limited,
+            Limit::Source | Limit::Drain | Limit::Buffer
+        );
         if idle && self.flying < cwnd && self.missing == 0 {
             self.limit();
         }

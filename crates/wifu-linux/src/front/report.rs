@@ -86,7 +86,7 @@ pub(super) fn info(i: &ConnInfo, now: Time) -> Info {
         data_segs_out: c.data_out,
         delivery_rate: mean_rate(i, now),
         rwnd_limited_us: us(limited(i, Limit::Peer)),
-        sndbuf_limited_us: us(limited(i, Limit::Source)),
+        sndbuf_limited_us: us(limited(i, Limit::Buffer)),
         bytes_sent: c.octets_out,
         bytes_retrans: c.octets_again,
         snd_wnd: i.peer_window.unwrap_or(0).into(),

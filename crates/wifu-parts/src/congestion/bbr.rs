@@ -170,7 +170,10 @@ impl Bbr {
         self.size = sent.bytes;
         self.pace.set_gap(self.time_for(sent.bytes));
         // It waited for its time, or for those before it in the same burst.
-        let waited = matches!(cx.board.app.limited, Limit::Pace | Limit::Queue);
+        let waited = matches!(
+            cx.board.app.limited,
+            Limit::Pace | Limit::Queue | Limit::Host
+        );
         let most = if waited {
             self.time_for(self.model.send_quantum)
         } else {
@@ -332,7 +335,7 @@ mod tests {
     //= bbr-draft#send-quantum-bbrsendquantum
     #[test]
     fn a_sender_that_overslept_makes_up_a_send_quantum() {
-        let burst = |late_ms: u64, limit: Limit| {
+        let burst = |late_ms: u64, limit: Limit, next: Limit| {
             let mut t = opened();
             let due = leaves(&mut t);
             t.now = due + Span::MILLI * late_ms;
@@ -343,16 +346,20 @@ mod tests {
                 if leaves(&mut t) > t.now {
                     return n;
                 }
-                t.board.app.limited = Limit::Queue;
+                t.board.app.limited = next;
             }
         };
-        assert_eq!(burst(0, Limit::Pace), 1);
-        assert_eq!(burst(4, Limit::Pace), 2);
-        // Two segments are the quantum.
-        assert_eq!(burst(30, Limit::Pace), 3);
+        // Those behind the first wait for the queue, or until the host has worked on it.
+        for next in [Limit::Queue, Limit::Host] {
+            assert_eq!(burst(0, Limit::Pace, next), 1);
+            assert_eq!(burst(4, Limit::Pace, next), 2);
+            // Two segments are the quantum.
+            assert_eq!(burst(30, Limit::Pace, next), 3);
+            assert_eq!(burst(30, Limit::Host, next), 3);
+        }
         for limit in [Limit::Window, Limit::Source, Limit::Drain, Limit::Peer] {
             assert_eq!(
-                burst(30, limit),
+                burst(30, limit, Limit::Queue),
                 1,
                 "{limit:?}: it had not waited for its time"
             );

@@ -102,6 +102,8 @@ fn rate_mode(phy: &Phy, rate: &BitRate, path: String) -> Result<Mode, TopologyEr
 
 /// Beyond +-60 dBm (1 kW, 1 nW) a transmitter's power is a mistake.
 const MOST_DBM: f64 = 60.0;
+/// Received signals are weaker than this, dBm: a threshold above it lacks its sign.
+const MOST_RECEIVED_DBM: f64 = 0.0;
 /// So far below its noise, dB, no receiver senses anything.
 const BELOW_NOISE_DB: f64 = 10.0;
 
@@ -120,6 +122,24 @@ fn numbers(spec: &RadioSpec, path: &str) -> Result<(), TopologyError> {
     ];
     for (key, value) in values {
         finite(&[(&format!("{path}.{key}"), value)])?;
+    }
+    let at = |limit: &Limit| match limit {
+        Limit::At(dbm) => Some(*dbm),
+        Limit::Off => None,
+    };
+    let thresholds = [
+        ("cs_dbm", spec.cs_dbm),
+        ("detect_dbm", spec.detect_dbm),
+        ("energy_dbm", spec.energy_dbm.as_ref().and_then(at)),
+        ("decode_dbm", spec.decode_dbm.as_ref().and_then(at)),
+    ];
+    for (key, value) in thresholds {
+        if let Some(dbm) = value.filter(|dbm| *dbm > MOST_RECEIVED_DBM) {
+            let what = format!(
+                "{dbm} dBm: no radio receives so much; write -{dbm} for {dbm} dB below 1 mW"
+            );
+            return Err(TopologyError::key(format!("{path}.{key}"), what));
+        }
     }
     match spec.power_dbm {
         Some(dbm) if dbm.abs() > MOST_DBM => {

@@ -177,12 +177,16 @@ impl Hops {
     /// All accounts: flow, whether from its receiver to its sender, hop from 0; of a hop that
     /// several routes had one for each of its links.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, bool, usize, &HopSums)> {
-        self.0.iter().enumerate().flat_map(|(flow, ways)| {
-            ways.iter().enumerate().flat_map(move |(way, links)| {
-                let all = links.iter();
-                all.map(move |(hop, sums)| (flow, way == 1, hop, sums))
-            })
+        (0..self.0.len()).flat_map(|flow| {
+            let all = self.of_flow(flow);
+            all.map(move |(reverse, hop, sums)| (flow, reverse, hop, sums))
         })
+    }
+
+    /// Those of one flow.
+    pub(crate) fn of_flow(&self, flow: usize) -> impl Iterator<Item = (bool, usize, &HopSums)> {
+        let ways = self.0[flow].iter().enumerate();
+        ways.flat_map(|(way, links)| links.iter().map(move |(hop, sums)| (way == 1, hop, sums)))
     }
 
     #[inline]

@@ -58,9 +58,10 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
         flows: inside
             .map(|(i, n)| flow_outcome(of.clock.now, (flows, nodes), i, &names, n))
             .map(|flow| unserved(flow, (net, nodes, flows), &names))
+            .map(|flow| halved(flow, (net, nodes, flows), &names))
             .collect(),
         batches_end_s: stop.batches_end.iter().map(|t| t.as_secs_f64()).collect(),
-        nodes: node_outcomes((net, nodes), &of.plan, &names),
+        nodes: node_outcomes(of.clock.now, (net, nodes), &of.plan, &names),
         links: link_outcomes(net, &names),
         wires: wire_outcomes(net, &names),
         hops: net
@@ -170,6 +171,38 @@ fn unserved(
     outcome
 }
 
+/// Name the nodes that split a flow, in the order of its way: they take every packet of its
+/// protocol number that is for somebody else. The first of them tells the sender that all has
+/// arrived, and nobody tells it when the destination had it.
+fn halved(
+    outcome: FlowOutcome,
+    (net, nodes, flows): (&Forwarding, &Nodes, &Flows),
+    names: &[String],
+) -> FlowOutcome {
+    let index = outcome.id as usize - 1;
+    let flow = &flows.all[index];
+    let Some(number) = flow.blueprint.as_deref().map(|b| b.number) else {
+        return outcome;
+    };
+    let splits = |n: &u16| {
+        let split = nodes.all[usize::from(*n)].split();
+        ![flow.src, flow.dst].contains(n) && split.is_some_and(|s| s.takes(number))
+    };
+    let mut split_at: Vec<String> = Vec::new();
+    let from = net.hops.of_flow(index).map(|(.., sums)| sums.from);
+    for node in from.filter(splits) {
+        let name = &names[usize::from(node)];
+        if !split_at.contains(name) {
+            split_at.push(name.clone());
+        }
+    }
+    FlowOutcome {
+        known_s: outcome.known_s.filter(|_| split_at.is_empty()),
+        split_at,
+        ..outcome
+    }
+}
+
 /// Octets in a time, b/s; none in no time.
 fn rate(bytes: u64, time: Span) -> f64 {
     match time.as_secs_f64() {
@@ -233,7 +266,6 @@ fn flow_outcome(
         fault: account.fault.clone(),
         fault_s: seconds(account.failed),
         unserved: totals.unserved,
-        unserved_at: Vec::new(),
         packets,
         batches: account.batches.clone(),
         requests: account.requests.clone(),
@@ -273,6 +305,7 @@ fn totals(now: Time, flow: &Flow, nodes: &Nodes) -> Totals {
 }
 
 fn node_outcomes(
+    now: Time,
     (net, nodes): (&Forwarding, &Nodes),
     plan: &Plan,
     names: &[String],
@@ -283,6 +316,7 @@ fn node_outcomes(
         NodeOutcome {
             name: name.clone(),
             position: planned.position,
+            wired_only: planned.wired_only,
             frames: c.delivered + c.failed,
             attempts: c.attempts,
             retries: c.retries,
@@ -323,7 +357,7 @@ fn node_outcomes(
                 })
                 .collect(),
             lanes: nodes.all[i].lanes().map(Lanes::counters),
-            split: nodes.all[i].split().map(Split::counters),
+            split: nodes.all[i].split().map(|s| s.counters(now)),
             host: nodes.all[i].host(),
             queue: planned
                 .radio

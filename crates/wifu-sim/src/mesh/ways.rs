@@ -311,7 +311,7 @@ impl Ways for Here<'_> {
         Some((self.enters(packet), notes))
     }
 
-    fn emit_between(&mut self, end: &mut Endpoint) -> Option<(Ticket, Notes)> {
+    fn emit_between(&mut self, end: &mut Endpoint) -> Option<(Ticket, Notes, Option<ConnId>)> {
         let (mut packet, conn) = self.written(end)?;
         let mut notes = Notes::EMPTY;
         if let Some(conn) = conn.and_then(|id| end.conn(id)) {
@@ -320,7 +320,7 @@ impl Ways for Here<'_> {
             (packet.flow, packet.reverse) = (number, from == 1);
             packet.hop = self.hops_behind(number, from);
         }
-        Some((self.enters(packet), notes))
+        Some((self.enters(packet), notes, conn))
     }
 
     #[inline]

@@ -300,12 +300,33 @@ impl Mock {
         self.lanes[flow].asked_at
     }
 
-    /// Useful bits per second that `to` got: its octets over the time from the call to connect to
-    /// its last octet (Behaviour 13). `None` before two octets.
+    /// How long a flow lasted towards `to`: from the call to connect to the last octet that there
+    /// was to read; while some of them are missing, the time so far.
+    pub fn lasted(&self, flow: usize, to: Side) -> Span {
+        let (got, asked_at) = (self.outcome(flow, to), self.asked_at(flow));
+        let until = if self.complete(flow, to) {
+            got.last_read_at.unwrap_or(asked_at)
+        } else {
+            self.now.max(asked_at)
+        };
+        until - asked_at
+    }
+
+    /// Octets that `from` is to write in all.
+    pub fn asked(&self, flow: usize, from: Side) -> u64 {
+        self.lanes[flow].apps[from.index()].asked()
+    }
+
+    /// Whether `to` read all that the other end was to write.
+    pub fn complete(&self, flow: usize, to: Side) -> bool {
+        self.outcome(flow, to).read >= self.asked(flow, to.other())
+    }
+
+    /// Useful bits per second that `to` got: its octets over the time that the flow lasted
+    /// (Behaviour 13). `None` if it took none.
     pub fn goodput(&self, flow: usize, to: Side) -> Option<f64> {
-        let outcome = self.outcome(flow, to);
-        let span = outcome.last_read_at? - self.asked_at(flow);
-        (span > Span::ZERO).then(|| outcome.read as f64 * 8.0 / span.as_secs_f64())
+        let (read, span) = (self.outcome(flow, to).read, self.lasted(flow, to));
+        (span > Span::ZERO).then(|| read as f64 * 8.0 / span.as_secs_f64())
     }
 
     /// Whether no host has a connection left.
@@ -351,13 +372,21 @@ impl Mock {
             }
             if got.read != peer.written {
                 let (read, written) = (got.read, peer.written);
-                return Err(format!("{who}: read {read} of {written} bytes"));
+                // Of one that stood still that says more than how far it came.
+                let last = got.last_read_at.map_or(String::new(), |at| {
+                    format!(", the last of them at {:.3} s", at.as_secs_f64())
+                });
+                return Err(format!("{who}: read {read} of {written} bytes{last}"));
             }
             if let Some(fault) = got.fault() {
                 return Err(format!("{who}: ended with {fault:?}"));
             }
+        }
+        // Who waits for octets that never come closes nothing, which is the least of it.
+        for side in Side::BOTH {
+            let got = self.outcome(flow, side);
             if !got.eof || !got.closed {
-                return Err(format!("{who}: not closed"));
+                return Err(format!("flow {}, {side:?}: not closed", flow + 1));
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use core::fmt;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
-use wifu_wire::units::parse_octets;
+use wifu_wire::units::{TOO_MANY, parse_octets, whole_octets};
 use wifu_wire::{Rate, Span};
 
 /// A time: `"5ms"`, or a number of seconds.
@@ -21,7 +21,7 @@ pub struct Octets(pub u64);
 trait Quantity: Sized {
     const WHAT: &'static str;
     fn text(s: &str) -> Result<Self, String>;
-    fn number(n: f64) -> Self;
+    fn number(n: f64) -> Result<Self, String>;
 }
 
 impl Quantity for Secs {
@@ -29,8 +29,8 @@ impl Quantity for Secs {
     fn text(s: &str) -> Result<Secs, String> {
         s.parse().map(Secs).map_err(|e| format!("{e}"))
     }
-    fn number(n: f64) -> Secs {
-        Secs(Span((n * 1e9).round() as u64))
+    fn number(n: f64) -> Result<Secs, String> {
+        Ok(Secs(Span((n * 1e9).round() as u64)))
     }
 }
 
@@ -39,8 +39,8 @@ impl Quantity for Bps {
     fn text(s: &str) -> Result<Bps, String> {
         s.parse().map(Bps).map_err(|e| format!("{e}"))
     }
-    fn number(n: f64) -> Bps {
-        Bps(Rate(n.round() as u64))
+    fn number(n: f64) -> Result<Bps, String> {
+        Ok(Bps(Rate(n.round() as u64)))
     }
 }
 
@@ -49,8 +49,9 @@ impl Quantity for Octets {
     fn text(s: &str) -> Result<Octets, String> {
         parse_octets(s).map(Octets).map_err(|e| format!("{e}"))
     }
-    fn number(n: f64) -> Octets {
-        Octets(n.round() as u64)
+    fn number(n: f64) -> Result<Octets, String> {
+        let whole = whole_octets(n).map(Octets);
+        whole.ok_or_else(|| format!("{n} is {TOO_MANY}"))
     }
 }
 
@@ -68,7 +69,7 @@ impl<Q: Quantity> Visitor<'_> for Reader<Q> {
     }
 
     fn visit_u64<E: de::Error>(self, n: u64) -> Result<Q, E> {
-        Ok(Q::number(n as f64))
+        Q::number(n as f64).map_err(E::custom)
     }
 
     fn visit_i64<E: de::Error>(self, n: i64) -> Result<Q, E> {
@@ -77,7 +78,7 @@ impl<Q: Quantity> Visitor<'_> for Reader<Q> {
 
     fn visit_f64<E: de::Error>(self, n: f64) -> Result<Q, E> {
         if n.is_finite() && n >= 0.0 {
-            Ok(Q::number(n))
+            Q::number(n).map_err(E::custom)
         } else {
             Err(E::custom(format_args!("{n} is not {}", Q::WHAT)))
         }

@@ -21,7 +21,7 @@ const FOR_TESTS: [&str; 1] = ["wifu-testkit"];
 /// Functions for tests that no `cfg(test)` can hide, as other crates' tests call them: (file,
 /// function).
 const EXEMPT: &[(&str, &str)] = &[
-    // Built with the feature `conform` only.
+    // For the conformance suite.
     ("wifu-engine/src/conn/mod.rs", "take_emitted"),
     // A world in a line or two, where programs go by a whole scenario.
     ("wifu-radio/src/plan.rs", "from_snr"),

@@ -161,7 +161,12 @@ impl Daemons {
 
     fn index(&self, host: &str) -> anyhow::Result<usize> {
         let found = self.all.iter().position(|d| d.host.name == host);
-        found.with_context(|| format!("no daemon is on \"{host}\": wifu emu --serve PROTOCOL"))
+        found.with_context(|| {
+            format!(
+                "no daemon is on \"{host}\": leave (`exit`), and start the hosts anew with \
+                 `wifu emu --serve PROTOCOL`"
+            )
+        })
     }
 
     /// Kill a host's daemon, so that it ends at once and undoes nothing.

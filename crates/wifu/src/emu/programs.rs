@@ -1,6 +1,7 @@
 //! Programs on hosts: the user's, ping, iperf3 and `wifu perf`.
 
-use std::ffi::OsString;
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Read};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -54,10 +55,33 @@ pub fn shell(host: Option<&Host>, line: &str) -> io::Result<Command> {
     Ok(command)
 }
 
-/// The signal that ends us, if one came; at a terminal, Ctrl-C is for the program that runs.
-pub fn for_us(signals: &Signals) -> Option<i32> {
-    let terminal = io::stdin().is_terminal();
-    signals.take().filter(|n| !(terminal && *n == SIGINT))
+/// What the book types on hosts and `scripts/setup.sh emu` installs.
+const OF_BOOK: [&str; 3] = ["ping", "tcpdump", "iperf3"];
+
+/// What to say of a line that the shell found no program for, if the book's are missing in it: of
+/// any other one the shell has said its name, and nobody knows where it is to be had.
+pub fn missing(line: &str, path: Option<&OsStr>) -> String {
+    let of_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    let words: Vec<&str> = line.split(|c| !of_name(c)).collect();
+    let there = |name: &str| {
+        let mut folders = path.into_iter().flat_map(std::env::split_paths);
+        folders.any(|folder| folder.join(name).is_file())
+    };
+    let missing = |name: &&str| words.contains(name) && !there(name);
+    let missing: Vec<&str> = OF_BOOK.into_iter().filter(missing).collect();
+    match &missing[..] {
+        [] => String::new(),
+        some => format!("; `scripts/setup.sh emu` installs {}", some.join(" and ")),
+    }
+}
+
+/// The signal that ends us, if one came. At a terminal, Ctrl-C is for the program that runs, and
+/// noted in `pressed`.
+pub fn for_us(signals: &Signals, pressed: &Cell<bool>) -> Option<i32> {
+    let for_it = |n: &i32| *n == SIGINT && io::stdin().is_terminal();
+    let number = signals.take()?;
+    pressed.set(pressed.get() || for_it(&number));
+    Some(number).filter(|n| !for_it(n))
 }
 
 /// Wait for a program, and end it once `told` gives a signal. At a terminal it is lent that, and
@@ -399,6 +423,26 @@ mod tests {
         assert_eq!(ours.wifu.as_deref(), Some("tcp-newreno,iw=4"));
         assert_eq!(ours.words.join(" "), "-C tcp-newreno,iw=4 -t 5");
         assert!(Meter::new(&["-C"]).is_err());
+    }
+
+    #[test]
+    fn who_lacks_a_program_of_the_book_is_told_how_to_get_that_one() {
+        let none = Some(OsStr::new("/nonexistent"));
+        let both = missing("ping -c1 10.0.0.2; tcpdump -i wlan0", none);
+        assert_eq!(both, "; `scripts/setup.sh emu` installs ping and tcpdump");
+        for other in ["nosuch 10.0.0.2", "./ping.sh", "fping 10.0.0.2"] {
+            assert_eq!(missing(other, none), "", "{other}");
+        }
+        let folder = std::env::temp_dir().join(format!("wifu-path-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("ping"), "").expect("a file");
+        let there = Some(folder.as_os_str());
+        assert_eq!(missing("nosuch; ping 10.0.0.2", there), "");
+        assert_eq!(
+            missing("iperf3|ping", there),
+            "; `scripts/setup.sh emu` installs iperf3"
+        );
+        std::fs::remove_dir_all(&folder).expect("it was there");
     }
 
     #[test]

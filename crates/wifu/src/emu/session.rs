@@ -1,5 +1,6 @@
 //! The command line of a running emulation.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -55,6 +56,8 @@ pub struct Session {
     ended: Option<i32>,
     /// Flows that are measured in the background.
     behind: Vec<Behind>,
+    /// Nothing was asked for since `status`, which has told all of it.
+    told_status: bool,
     /// Commands that failed: refused here, or programs that ended with another status than 0.
     failed: usize,
     /// Outcomes of pingall and iperf.
@@ -96,6 +99,7 @@ impl Session {
             input: Input::default(),
             ended: None,
             behind: Vec::new(),
+            told_status: false,
             failed: 0,
             tests: json!({}),
         })
@@ -157,6 +161,16 @@ impl Session {
             .control()
             .ask(order)
             .map_err(anyhow::Error::msg)
+    }
+
+    /// What is said in the end: how well it went, of which who has just asked for it is told the
+    /// stamp alone.
+    pub fn last_word(&self, status: &Reply) -> String {
+        let all = status.to_string();
+        match all.lines().next() {
+            Some(stamp) if self.told_status => stamp.to_owned(),
+            _ => all,
+        }
     }
 
     /// To standard output, or beside it. If nobody reads it any more, hosts still go in order.
@@ -299,6 +313,7 @@ impl Session {
         if matches!(line, "exit" | "quit" | "EOF") {
             return Then::Exit;
         }
+        self.told_status = line == "status";
         if let Err(error) = self.command(line) {
             eprintln!("{error:#}");
             self.failed += 1;
@@ -328,8 +343,8 @@ impl Session {
                 _ => bail!("{first} HOST: its daemon, of those that --serve started"),
             },
             "sh" => {
-                let mut command = programs::shell(None, line["sh".len()..].trim_start())?;
-                self.foreground(&mut command)?;
+                let line = line["sh".len()..].trim_start();
+                self.foreground(&mut programs::shell(None, line)?, line)?;
             }
             "py" => bail!(
                 "there is no Python in here: `from wifu.emu import Emulation` has all of this, and \
@@ -374,7 +389,7 @@ impl Session {
         let line = programs::with_addresses(line, self.emulation.hosts());
         let mut command = programs::shell(Some(host), &line)?;
         command.envs(self.told.iter().cloned());
-        self.foreground(&mut command)
+        self.foreground(&mut command, &line)
     }
 
     /// Whom `n1 iperf -C tcp-newreno n3` measures to, and the other words. A line with `-c` or `-s`
@@ -392,18 +407,20 @@ impl Session {
         Some((to, words))
     }
 
-    fn foreground(&mut self, command: &mut Command) -> anyhow::Result<()> {
+    /// Run the command that a line became, and wait for it.
+    fn foreground(&mut self, command: &mut Command, line: &str) -> anyhow::Result<()> {
         if self.quiet {
             command.stdout(io::stderr());
         }
-        let told = || programs::for_us(&self.signals);
+        let pressed = Cell::new(false);
+        let told = || programs::for_us(&self.signals, &pressed);
         match programs::run(command, &told).context("sh")? {
             Ended::Status(status) => {
                 if let Some(code) = status.code().filter(|c| *c != 0) {
                     // The shell's word for a command that there is not.
                     let hint = match code {
-                        127 => "; `scripts/setup.sh emu` installs ping, tcpdump and iperf3",
-                        _ => "",
+                        127 => programs::missing(line, std::env::var_os("PATH").as_deref()),
+                        _ => String::new(),
                     };
                     self.say(&format!("(exit status {code}{hint})"));
                 }

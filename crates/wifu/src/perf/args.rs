@@ -74,9 +74,9 @@ pub struct Args {
     #[arg(short = 'b', long, value_name = "RATE[/BURST]", default_value = "0",
           value_parser = parse_rate_burst)]
     pub bitrate: (u64, u32),
-    /// Bytes in one write
-    #[arg(short, long, value_name = "BYTES", default_value = "128K", value_parser = parse_bytes)]
-    pub length: u64,
+    /// Bytes in one write (a block) [default: 128K; with -b what takes 20 ms, if that is less]
+    #[arg(short, long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub length: Option<u64>,
     /// Socket buffers, bytes
     #[arg(short, long, value_name = "BYTES", value_parser = parse_bytes)]
     pub window: Option<u64>,
@@ -207,6 +207,11 @@ time after which nothing new is begun.
   wifu perf -c HOST --app onoff,rate=1Mb/s,on=1s,off=2s talk and silence
   wifu perf -c HOST --app trace,rows=0:1000+2.5:200     bytes at seconds since the start";
 
+/// Bytes of a block, as iperf3 has it.
+const BLOCK: u64 = 128 << 10;
+/// Bytes of a segment: shorter blocks make no smoother pace.
+const SEGMENT: u64 = 1448;
+
 impl Args {
     /// Checks what clap cannot.
     pub fn check(&self) -> anyhow::Result<()> {
@@ -222,7 +227,7 @@ impl Args {
             self.interval == 0.0 || self.interval >= 0.01,
             "-i is 0 (no interval reports) or at least 0.01 s"
         );
-        ensure!((1..=1 << 26).contains(&self.length), "-l is 1 byte to 64M");
+        ensure!((1..=1 << 26).contains(&self.block()), "-l is 1 byte to 64M");
         ensure!(
             self.bytes != Some(0) && self.blockcount != Some(0),
             "nothing to send"
@@ -241,8 +246,50 @@ impl Args {
         (self.interval > 0.0).then(|| Duration::from_secs_f64(self.interval))
     }
 
+    /// Bytes in one write. A pace is kept block by block: with one of 128 KiB a test of two seconds
+    /// at 1 Mb/s would send half as much again as it was asked to. Who counts blocks means those
+    /// of iperf3.
+    pub fn block(&self) -> u64 {
+        let own = match self.bitrate.0 {
+            // Who says how many blocks a burst has means those of iperf3, too.
+            rate if rate > 0 && self.blockcount.is_none() && self.bitrate.1 == 1 => {
+                (rate / 8 / 50).clamp(SEGMENT, BLOCK)
+            }
+            _ => BLOCK,
+        };
+        self.length.unwrap_or(own)
+    }
+
     /// Patience for an answer on the control connection.
     pub fn control_patience(&self) -> Duration {
         Duration::from_millis(self.control_timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        args: super::Args,
+    }
+
+    #[test]
+    fn a_paced_block_is_short_unless_it_is_said() {
+        let block = |words: &str| {
+            let words = ["wifu", "-c", "n1"]
+                .into_iter()
+                .chain(words.split_whitespace());
+            Words::try_parse_from(words).map(|w| w.args.block()).ok()
+        };
+        assert_eq!(block(""), Some(131_072));
+        assert_eq!(block("-b 1M"), Some(2_500));
+        assert_eq!(block("-b 10k"), Some(1_448));
+        assert_eq!(block("-b 1M/10"), Some(131_072));
+        assert_eq!(block("-b 1G"), Some(131_072));
+        assert_eq!(block("-b 1M -l 8K"), Some(8_192));
+        assert_eq!(block("-b 1M -k 3"), Some(131_072));
     }
 }

@@ -278,10 +278,10 @@ fn test(args: &Args, protocol: Protocol, kind: OutputKind) -> Test {
         seconds: args.time.unwrap_or(DEFAULT_SECONDS),
         bytes: args
             .bytes
-            .or(blocks.map(|blocks| blocks.saturating_mul(args.length))),
+            .or(blocks.map(|blocks| blocks.saturating_mul(args.block()))),
         blocks,
         omit: args.omit,
-        block: args.length,
+        block: args.block(),
         rate: args.bitrate.0,
         burst: args.bitrate.1,
         window: args.window,

@@ -195,6 +195,7 @@ fn report(
         protocol: test.protocol.to_string(),
         interrupted: finished.error.is_some(),
         monotonic_s: Some(finished.begun),
+        fault: None,
         application: finished.application.take(),
         jain: fairness(forward),
         jain_bidir_reverse: fairness(backward),
@@ -238,6 +239,10 @@ fn failed_report(start: Start, protocol: &Protocol, error: &anyhow::Error) -> Re
             protocol: protocol.to_string(),
             interrupted: false,
             monotonic_s: None,
+            fault: error
+                .downcast_ref::<stream::Unconnected>()
+                .filter(|u| u.kind == std::io::ErrorKind::TimedOut)
+                .map(|_| "TimedOut"),
             application: None,
             jain: None,
             jain_bidir_reverse: None,

@@ -54,6 +54,10 @@ pub struct Wifu {
     /// When the test began by this host's monotonic clock, seconds; absent if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monotonic_s: Option<f64>,
+    /// `TimedOut` if there was no test because nobody answered the connection under test, as
+    /// opposed to the control connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<&'static str>,
     /// What became of the application whose traffic it was (`--app`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<Outcome>,

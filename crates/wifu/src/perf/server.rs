@@ -18,6 +18,7 @@ use anyhow::{Context, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, setsid};
 use wifu_linux::bsd::{self, Signals};
+use wifu_linux::sys::spawn_leashed;
 use wifu_node::Registry;
 
 use super::app;
@@ -170,14 +171,16 @@ impl<'a> Server<'a> {
     /// Has a worker serve `connection`, and waits for it. A status means that the server is to
     /// exit with it.
     fn attend(&mut self, connection: OwnedFd) -> anyhow::Result<Option<ExitCode>> {
-        let mut worker = super::this_program()
+        let mut command = super::this_program();
+        command
             .args(std::env::args_os().skip(1))
             .args(["--worker", &self.tests.to_string()])
             .stdin(connection)
             // A terminal's Ctrl-C comes to this process, which passes it on once.
-            .process_group(0)
-            .spawn()
-            .context("starting a worker")?;
+            .process_group(0);
+        // Of a server that is killed it would be left with a test that nobody ends.
+        spawn_leashed(&mut command);
+        let mut worker = command.spawn().context("starting a worker")?;
         let pid = Pid::from_child(&worker);
         let exited = pidfd_open(pid, PidfdFlags::empty()).context("watching a worker")?;
         let mut told = None;

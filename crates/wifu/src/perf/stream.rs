@@ -129,6 +129,20 @@ impl Shared {
     }
 }
 
+/// A stream that did not connect.
+#[derive(Debug)]
+pub struct Unconnected {
+    what: String,
+    /// Why.
+    pub kind: io::ErrorKind,
+}
+
+impl std::fmt::Display for Unconnected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
 impl Stream {
     /// Connects a stream under `test`'s protocol to `remote`.
     pub fn connect(
@@ -146,10 +160,9 @@ impl Stream {
         let begun = Instant::now();
         let socket = bsd::connect(socket, remote, timeout).map_err(|error| {
             let hint = advice(&error, &test.protocol, registry);
-            anyhow::Error::new(error).context(format!(
-                "connecting a {} stream to {remote}{hint}",
-                test.protocol
-            ))
+            let kind = error.kind();
+            let what = format!("connecting a {} stream to {remote}{hint}", test.protocol);
+            anyhow::Error::new(error).context(Unconnected { what, kind })
         })?;
         let connect_time = begun.elapsed();
         let mut stream = Self::new(test, socket, remote, test.client_sends(index))?;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
 use wifu_sim::why::percent;
 
-use super::report::{millis, octets, rate, state};
+use super::report::{millis, octets, rate};
+use super::state::state;
 use super::table::Table;
 
 /// Where all flows are on for less of the time, Jain's index says so.

@@ -1,8 +1,9 @@
 //! What the handlers and lanes of each node did.
 
+use wifu_node::SplitCounters;
 use wifu_sim::outcome::{FlowOutcome, HandlerOutcome, NodeOutcome, Outcome};
 
-use super::report::octets;
+use super::report::{millis, octets};
 use super::table::Table;
 
 /// A row for each handler that was asked about a packet, at its node; one for those that were asked
@@ -110,33 +111,54 @@ pub fn lanes(outcome: &Outcome) -> String {
     }
 }
 
-/// What lanes say to the nodes beside them; nothing where they say nothing.
+/// What lanes say to the nodes beside them; nothing where they say nothing. Wires have no attempts
+/// that it could be among.
 pub fn own(outcome: &Outcome) -> Option<String> {
     let made = |n: &NodeOutcome| n.lanes.map_or(0, |l| l.made);
     let nodes = outcome.nodes.iter().filter(|n| made(n) > 0);
+    let tried = nodes.clone().any(|n| n.attempts > 0);
     let said: Vec<String> = nodes.map(|n| format!("{} {}", n.name, made(n))).collect();
     (!said.is_empty()).then(|| {
         format!(
-            "Lanes sent {} packets of their own (questions, answers, credits), in no flow's table, \
-             though among the attempts ({})",
+            "Lanes sent {} packets of their own (questions, answers, credits), in no flow's table\
+             {} ({})",
             outcome.nodes.iter().map(made).sum::<u64>(),
+            if tried {
+                ", though among the attempts"
+            } else {
+                ""
+            },
             said.join(", ")
         )
     })
 }
 
+/// How long data waited between the halves of a splitter on the mean: that is in no round trip, and
+/// on no hop.
+fn waited(s: &SplitCounters) -> String {
+    let of = match s.accepted {
+        1 => String::new(),
+        n => format!(", of all {n} connections"),
+    };
+    match s.near.bytes + s.far.bytes {
+        0 => String::new(),
+        all => {
+            let mean = s.waited_octet_us as f64 / 1e6 / all as f64;
+            format!("data waited {} there on the mean{of}, ", millis(mean))
+        }
+    }
+}
+
 /// What to say of a flow whose connection nodes on its way split.
 pub fn split(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
-    let passes = |name: &str| {
-        let mut hops = outcome.hops.iter();
-        name != f.from && hops.any(|h| h.flow == f.id && h.from == name)
-    };
-    let nodes = outcome.nodes.iter().filter(|n| passes(&n.name));
+    let on_its_way = f.split_at.iter();
+    let nodes = on_its_way.filter_map(|name| outcome.nodes.iter().find(|n| n.name == *name));
     let told = nodes.filter_map(|n| {
         let s = n.split.filter(|s| s.accepted > 0)?;
         Some(format!(
-            "{} (up to {} waited there; its far half: {} retransmissions, {} timeouts)",
+            "{} ({}up to {} at a time; its far half: {} retransmissions, {} timeouts)",
             n.name,
+            waited(&s),
             octets(s.most_held),
             s.far.retransmissions,
             s.far.timeouts
@@ -229,7 +251,7 @@ fn counted(h: &HandlerOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wifu_node::{HalfCounters, LaneCounters, SplitCounters};
+    use wifu_node::{HalfCounters, LaneCounters};
 
     #[test]
     fn what_was_not_counted_takes_no_place() {
@@ -265,15 +287,22 @@ mod tests {
             }),
             ..NodeOutcome::default()
         };
-        let outcome = Outcome {
+        let mut outcome = Outcome {
             nodes: vec![base],
             ..Outcome::default()
         };
         let said = own(&outcome).unwrap_or_default();
         assert!(
-            said.starts_with("Lanes sent 5 packets") && said.ends_with("(base 5)"),
+            said.starts_with("Lanes sent 5 packets") && said.ends_with("table (base 5)"),
             "{said}"
         );
+        outcome.nodes[0].attempts = 9;
+        let said = own(&outcome).unwrap_or_default();
+        assert!(
+            said.ends_with(", though among the attempts (base 5)"),
+            "{said}"
+        );
+        outcome.nodes[0].attempts = 0;
         assert_eq!(own(&Outcome::default()), None);
         let text = table(&outcome);
         assert_eq!(text.lines().count(), 3, "{text}");

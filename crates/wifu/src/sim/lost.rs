@@ -3,6 +3,9 @@
 use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
 use wifu_sim::why::percent;
 
+/// Of more of a flow's datagrams than this share, which their own node refused, it is told.
+const CROWDED: f64 = 0.01;
+
 /// What became of packets that arrived nowhere; copies that nodes made are packets too.
 pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let p = f.packets;
@@ -25,15 +28,102 @@ pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     ];
     let ends = ends.iter().filter(|(n, _)| *n > 0);
     let lost: Vec<String> = ends.map(|(n, what)| format!("{n} by {what}")).collect();
-    let copies = match p.copies {
-        0 => String::new(),
-        n => format!(", {n} of them copies that nodes sent"),
-    };
     // What was under way at the end is neither lost nor delivered.
     let over = (p.sent + p.copies).saturating_sub(p.inside);
     (!lost.is_empty()).then(|| {
         let share = percent(p.lost() as f64 / over.max(1) as f64);
         let all = lost.join(", ");
-        format!("Packets lost for good: {all}; of {over}{copies} ({share})")
+        match p.copies {
+            0 => format!("Packets lost for good: {all}; of {over} ({share})"),
+            n => format!(
+                "Packets lost on the way: {all}; of {over}, {n} of them copies that nodes sent \
+                 ({share}): what was lost with one another may have brought"
+            ),
+        }
     })
+}
+
+/// Datagrams that the full queue of their own node refused while a transport there waited for room
+/// in it: it keeps the queue full, and looks as if it lost nothing. Nobody is to blame where all
+/// datagrams of the node are more than its links carried.
+pub(super) fn crowded(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
+    let node = &f.from;
+    // Of questions and answers, data begin where the answers do.
+    let begins = |o: &FlowOutcome| if o.asked.is_some() { &o.to } else { &o.from } == node;
+    let waits =
+        |o: &&FlowOutcome| o.protocol != "udp" && begins(o) && o.limited_s.contains_key("queue");
+    let others = outcome.flows.iter().filter(waits);
+    let others: Vec<String> = others.map(|o| o.id.to_string()).collect();
+    if f.protocol != "udp" || others.is_empty() {
+        return None;
+    }
+    let refused = |h: &HopOutcome| h.queue_drops.saturating_sub(h.early_drops);
+    let here = || outcome.hops.iter().filter(|h| h.from == *node);
+    let datagrams = |id: u32| {
+        outcome
+            .flows
+            .iter()
+            .any(|o| o.id == id && o.protocol == "udp")
+    };
+    let asked = here().filter(|h| datagrams(h.flow));
+    let asked: u64 = asked.map(|h| h.packets + refused(h)).sum();
+    let own: u64 = here().filter(|h| h.flow == f.id).map(refused).sum();
+    let share = own as f64 / f.packets.sent.max(1) as f64;
+    if asked > here().map(|h| h.packets).sum() || share <= CROWDED {
+        return None;
+    }
+    Some(format!(
+        "{} of its datagrams were refused by the full queue of {node}, where data of flow{} {} begin, \
+         too: a transport waits for room there, and so keeps it full",
+        percent(share),
+        if others.len() > 1 { "s" } else { "" },
+        others.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_that_a_transport_crowds_out_are_told() {
+        let flow = |id: u32, protocol: &str| FlowOutcome {
+            id,
+            from: "n1".into(),
+            to: "n2".into(),
+            protocol: protocol.into(),
+            ..FlowOutcome::default()
+        };
+        let hop = |flow: u32, packets: u64, queue_drops: u64| HopOutcome {
+            flow,
+            from: "n1".into(),
+            to: "n2".into(),
+            packets,
+            queue_drops,
+            ..HopOutcome::default()
+        };
+        let mut outcome = Outcome {
+            flows: vec![flow(1, "udp"), flow(2, "tcp-reno")],
+            hops: vec![hop(1, 80, 20), hop(2, 1000, 0)],
+            ..Outcome::default()
+        };
+        outcome.flows[0].packets.sent = 100;
+        let said = |outcome: &Outcome| crowded(outcome, &outcome.flows[0]);
+        assert_eq!(said(&outcome), None, "nobody waited for room");
+        let limits = &mut outcome.flows[1].limited_s;
+        limits.insert("queue".into(), 3.0);
+        let told = said(&outcome).expect("a fifth");
+        let begins =
+            "20 % of its datagrams were refused by the full queue of n1, where data of flow 2";
+        assert!(told.starts_with(begins), "{told}");
+        assert_eq!(crowded(&outcome, &outcome.flows[1]), None);
+        outcome.hops[0].early_drops = 20;
+        assert_eq!(said(&outcome), None, "by the discipline");
+        outcome.hops[0].early_drops = 0;
+        outcome.hops[1].packets = 10;
+        assert_eq!(said(&outcome), None, "more than the link carries");
+        outcome.hops[1].packets = 1000;
+        outcome.flows[1].from = "n3".into();
+        assert_eq!(said(&outcome), None, "another node's queue");
+    }
 }

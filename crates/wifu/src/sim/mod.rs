@@ -35,6 +35,7 @@ mod lost;
 mod options;
 mod progress;
 mod report;
+mod state;
 mod table;
 
 pub use frames::{TraceArgs, trace};
@@ -123,20 +124,13 @@ pub struct Args {
     #[arg(long, short, value_name = "NAME")]
     protocol: Option<String>,
     /// With --protocol: send this much, then close
-    #[arg(
-        long,
-        short = 'n',
-        value_name = "OCTETS",
-        requires = "protocol",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, short = 'n', value_name = "OCTETS", allow_hyphen_values = true)]
     bytes: Option<String>,
     /// With --protocol: send for this long, then close [default: 10s]
     #[arg(
         long,
         short = 't',
         value_name = "TIME",
-        requires = "protocol",
         conflicts_with = "bytes",
         allow_hyphen_values = true
     )]
@@ -241,6 +235,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     note_unused(spoken(), registry);
     note_numbers(spoken(), registry);
     note_far(&scenario, &simulation);
+    note_wired(&scenario, &simulation);
     let signals = Signals::block().context("blocking signals")?;
     let begun = Instant::now();
     let mut watch = Watch::new(args, &scenario, &mut simulation)?;
@@ -324,7 +319,7 @@ impl Simulated<'_> {
 fn verdict(outcome: &Outcome) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for flow in &outcome.flows {
-        if let Some(why) = report::failure(outcome, flow) {
+        if let Some(why) = state::failure(outcome, flow) {
             eprintln!("wifu: flow {}, {} > {}: {why}", flow.id, flow.from, flow.to);
             code = ExitCode::FAILURE;
         }
@@ -345,9 +340,10 @@ fn parsed(args: &Args, registry: &Registry) -> anyhow::Result<Scenario> {
     Ok(Scenario::from_json(&all.to_string())?)
 }
 
-/// The short form's flow goes from the first to the last node; of each row, where rows are apart.
+/// The short form's flow goes from the first to the last node; of each row, where rows are apart
+/// and neither end is said (`flow.1.to=n3`).
 fn name_ends(scenario: &mut Scenario, registry: &Registry) -> anyhow::Result<()> {
-    let short = |f: &FlowSpec| f.from.is_empty() && f.to.is_empty();
+    let short = |f: &FlowSpec| f.from.is_empty() || f.to.is_empty();
     if !scenario.flow.iter().any(short) {
         return Ok(());
     }
@@ -380,14 +376,22 @@ fn name_ends(scenario: &mut Scenario, registry: &Registry) -> anyhow::Result<()>
             scenario.flow.push(flow);
             continue;
         }
+        let row = match flow.from.is_empty() && flow.to.is_empty() {
+            true => row,
+            false => names.len(),
+        };
+        let or = |given: &str, end: &str| match given {
+            "" => end.to_string(),
+            given => given.to_string(),
+        };
         for row in names.chunks_exact(row.max(1)) {
             let (Some(first), Some(last)) = (row.first(), row.last()) else {
                 continue;
             };
             ensure!(first != last, "the topology has one node only");
             scenario.flow.push(FlowSpec {
-                from: (*first).to_string(),
-                to: (*last).to_string(),
+                from: or(&flow.from, first),
+                to: or(&flow.to, last),
                 ..flow.clone()
             });
         }
@@ -412,6 +416,22 @@ fn note_far(scenario: &Scenario, simulation: &Simulation) {
                 i + 1
             );
         }
+    }
+}
+
+/// Say of what is said of radios that there are none.
+fn note_wired(scenario: &Scenario, simulation: &Simulation) {
+    let keys: Vec<String> = scenario
+        .radio
+        .keys()
+        .map(|k| format!("radio.{k}"))
+        .collect();
+    if !keys.is_empty() && simulation.plan().nodes.iter().all(|n| n.wired_only) {
+        let changes = if keys.len() == 1 { "changes" } else { "change" };
+        eprintln!(
+            "Note: {} {changes} nothing here, where no node has a radio",
+            keys.join(", ")
+        );
     }
 }
 

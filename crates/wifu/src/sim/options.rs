@@ -60,6 +60,11 @@ pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
     if let Some(protocol) = &args.protocol {
         let flow = short_form(args, protocol, registry).context("--protocol")?;
         list(&mut all, "flow")?.push(flow);
+    } else if let Some((option, key)) = unasked(args) {
+        bail!(
+            "{option} is of the flow of --protocol; what a --flow sends stands in its words: \
+             --flow n1:n7:tcp-newreno,{key}"
+        );
     }
     for text in &args.split {
         let split = split(text).with_context(|| format!("--split {text}"))?;
@@ -144,6 +149,9 @@ fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
             bail!("\"{word}\": write KEY=VALUE, such as bytes=2M or iw=4");
         };
         if FLOW_KEYS.contains(&key) {
+            if key == "rate" && wifu_wire::units::lacks_unit(value) {
+                bail!("`rate={value}` would be {value} bit/s: write rate={value}M, or {value}bit");
+            }
             flow[key] = value_of(value);
             continue;
         }
@@ -201,8 +209,20 @@ fn short_form(args: &Args, protocol: &str, registry: &Registry) -> anyhow::Resul
         let time = args.time.clone().unwrap_or_else(|| String::from("10s"));
         flow["time"] = json!(seconds(&time));
         flow["app"] = json!("stream");
+    } else if args.time.is_some() {
+        bail!("its words say what it sends, so that --time has no meaning: write one of them");
     }
     Ok(flow)
+}
+
+/// An option that says what the flow of --protocol sends, without which it means nothing, and the
+/// key of a flow that says so.
+fn unasked(args: &Args) -> Option<(&'static str, &'static str)> {
+    match (&args.bytes, &args.time) {
+        (Some(_), _) => Some(("--bytes", "bytes=2M")),
+        (_, Some(_)) => Some(("--time", "time=10s")),
+        _ => None,
+    }
 }
 
 /// iperf3's bare seconds get their unit.
@@ -307,6 +327,9 @@ mod tests {
         }
         let near = flow("n1:n7:tcp-reno,byts=5").unwrap_err().to_string();
         assert!(near.contains("did you mean `bytes`?"), "{near}");
+        let slow = flow("n1:n7:udp,rate=2").unwrap_err().to_string();
+        assert!(slow.contains("2 bit/s: write rate=2M"), "{slow}");
+        assert!(flow("n1:n7:udp,rate=2000").is_ok() && flow("n1:n7:udp,rate=2bit").is_ok());
         // These are near to words of flows, and parameters.
         for wrong in ["tcp-sack,abc=7", "tcp-sack,cwv=perhaps"] {
             let said = flow(&format!("n1:n7:{wrong}")).unwrap_err().to_string();

@@ -10,7 +10,7 @@ use wifu_sim::why::{Losses, percent};
 
 use super::flows::flows;
 use super::handlers;
-use super::lost::lost;
+use super::lost::{crowded, lost};
 use super::table::Table;
 
 /// Flows whose hops are shown, unless more are asked for.
@@ -75,52 +75,6 @@ pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) ->
         let _ = write!(text, "\n{}", links(outcome, causes, wants.walk));
     }
     text
-}
-
-/// Why a flow failed, if it did: not to be done when the run ends is no failure.
-pub fn failure(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
-    let heard = outcome.links.iter().any(|l| l.from == f.from);
-    let heard = heard || outcome.wires.iter().any(|w| w.from == f.from);
-    if f.corrupt > 0 {
-        return Some(format!("{} bytes were WRONG", f.corrupt));
-    }
-    match &f.fault {
-        Some(fault) => Some(match f.fault_s {
-            Some(at) => format!("failed at {at:.3} s: {fault}"),
-            None => format!("failed: {fault}"),
-        }),
-        None if f.bytes > 0 || unstarted(outcome, f) => None,
-        None if f.hops == 0 => Some(String::from("no route")),
-        None if !heard => Some(format!("nobody hears {}", f.from)),
-        None => None,
-    }
-}
-
-/// Whether the run ended before a flow's start.
-fn unstarted(outcome: &Outcome, f: &FlowOutcome) -> bool {
-    f.connections == 0 && f.bytes == 0 && f.sent_bytes == 0 && f.start_s >= outcome.sim_seconds
-}
-
-/// How a flow ended, if not as it should.
-pub(super) fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
-    match failure(outcome, f) {
-        Some(why) => why,
-        None if unstarted(outcome, f) => String::from("not started"),
-        None if f.hops == 0 => String::from("no route"),
-        None if f.unserved > 0 => format!(
-            "{} segments passed a relay that does not serve it, or tell of one{}",
-            f.unserved,
-            match &f.unserved_at[..] {
-                [] => String::new(),
-                names => format!(" ({})", names.join(", ")),
-            }
-        ),
-        None if f.protocol != "udp" && f.connected_s.is_none() => String::from("never connected"),
-        None if !f.finished && matches!(f.app.as_str(), "file" | "stream" | "trace") => {
-            String::from("unfinished")
-        }
-        None => String::new(),
-    }
 }
 
 /// What held a flow up, and its hops.
@@ -206,6 +160,7 @@ fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
         ));
     }
     sentences.extend(lost(outcome, f));
+    sentences.extend(crowded(outcome, f));
     sentences
 }
 
@@ -217,12 +172,7 @@ pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
     let mut all = wifu_sim::why::told(causes, &names);
     let network = Losses::of(causes);
     let flow = |f: &FlowOutcome| {
-        let whole = open_s(f);
-        let held = f.limited_s.iter().map(|(k, s)| (k.clone(), s / whole));
-        let mut held: BTreeMap<String, f64> = held.collect();
-        if connecting_s(f) > 0.0 {
-            held.insert(String::from("connecting"), connecting_s(f) / whole);
-        }
+        let held: BTreeMap<&str, f64> = shares(f).collect();
         let own = own_cause(outcome, f, (causes, &network));
         let words: Vec<String> = reasons(outcome, f).into_iter().chain(own).collect();
         json!({"flow": f.id, "held": held, "words": words})
@@ -248,22 +198,52 @@ fn connecting_s(f: &FlowOutcome) -> f64 {
     }
 }
 
-/// Shares of the time that each limit was binding, in words.
+/// For how long a flow of several connections had none that was open, the opening of all but the
+/// first included, seconds; 0 if that is no share worth a word.
+fn unconnected_s(f: &FlowOutcome) -> f64 {
+    let (whole, open) = (f.until_s - f.start_s, open_s(f));
+    match f.connections > 1 && whole - open >= LEAST_SHARE * whole {
+        true => whole - open,
+        false => 0.0,
+    }
+}
+
+/// Shares of a flow's time that each limit was binding, by the engine's short names; `connecting`
+/// is of the first connection, `unconnected` of a flow that had several, while none was open.
+fn shares(f: &FlowOutcome) -> impl Iterator<Item = (&str, f64)> {
+    let all = open_s(f) + unconnected_s(f);
+    let more = [
+        ("connecting", connecting_s(f)),
+        ("unconnected", unconnected_s(f)),
+    ];
+    let limits = f.limited_s.iter().map(|(name, s)| (name.as_str(), *s));
+    let more = more.into_iter().filter(|(_, s)| *s > 0.0);
+    limits.chain(more).map(move |(name, s)| (name, s / all))
+}
+
+/// The same in words, the largest first.
 fn held(f: &FlowOutcome) -> String {
-    let all = open_s(f);
-    let mut shares: Vec<(f64, &str)> = f
-        .limited_s
-        .iter()
-        .map(|(name, seconds)| (seconds / all, limit(name)))
-        .chain([(connecting_s(f) / all, "connecting")])
-        .filter(|(share, _)| *share >= LEAST_SHARE)
-        .collect();
-    shares.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut shares: Vec<(&str, f64)> = shares(f).filter(|(_, s)| *s >= LEAST_SHARE).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     let words: Vec<String> = shares
         .iter()
-        .map(|(s, w)| format!("{w} {}", percent(*s)))
+        .map(|(name, s)| format!("{} {}", limit_of(f, name), percent(*s)))
         .collect();
     words.join(", ")
+}
+
+/// A limit of a flow in words. Where nodes split its connection, whom the sender waits for is the
+/// one of them that is next to it: who answers is so at the other end of the way.
+fn limit_of(f: &FlowOutcome, name: &str) -> String {
+    let next = match f.asked {
+        Some(_) => f.split_at.last(),
+        None => f.split_at.first(),
+    };
+    match (name, next) {
+        ("drain", Some(node)) => format!("{} of {node} alone", limit(name)),
+        ("peer", Some(node)) => format!("the window of {node}"),
+        _ => limit(name).to_owned(),
+    }
 }
 
 /// The engine's short names in words.
@@ -271,13 +251,16 @@ fn limit(name: &str) -> &str {
     match name {
         "none" => "nothing",
         "source" => "nothing to send",
+        "unconnected" => "no connection open",
         "drain" => "all sent, waiting for acknowledgements",
+        "buffer" => "the send buffer",
         "state" => "connecting or closing",
         "window" => "congestion window",
         "peer" => "the receiver's window",
         "pace" => "pacing",
         "queue" => "the node's own queue",
-        "lane" => "waiting for the next node (its lane was full)",
+        "host" => "the host's time",
+        "lane" => "waiting for the next node (this node's lane was full)",
         "small" => "a segment too small to send",
         "feedback" => "asking anew for want of feedback",
         "custom" => "a part's own reason",
@@ -406,8 +389,7 @@ fn nodes(outcome: &Outcome, walk: bool) -> String {
         let share = |s: f64| percent(s / outcome.sim_seconds.max(1e-9));
         let count = |c: u64| if c == 0 { String::new() } else { c.to_string() };
         // A node without a radio has no frames, which is not the same as having sent none.
-        let heard = n.attempts + n.received > 0 || n.busy_s > 0.0;
-        let radio = |text: String| if heard { text } else { String::new() };
+        let radio = |text: String| if n.wired_only { String::new() } else { text };
         let place = |p: [f64; 3]| match p {
             [x, y, 0.0] => format!("{x:.1}, {y:.1}"),
             [x, y, z] => format!("{x:.1}, {y:.1}, {z:.1}"),
@@ -579,6 +561,7 @@ fn digits(x: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::state::{failure, state};
     use super::*;
     use wifu_sim::outcome::{LinkOutcome, NodeOutcome, PacketOutcome};
 
@@ -631,6 +614,49 @@ mod tests {
         assert!(
             !said.contains("never") && !said.contains("buffer"),
             "{said}"
+        );
+    }
+
+    #[test]
+    fn a_radio_that_hears_nothing_is_no_node_without_one() {
+        let node = |wired_only| NodeOutcome {
+            name: "n1".into(),
+            wired_only,
+            ..NodeOutcome::default()
+        };
+        let outcome = Outcome {
+            sim_seconds: 10.0,
+            nodes: vec![node(false), node(true)],
+            ..Outcome::default()
+        };
+        let text = nodes(&outcome, false);
+        let words = |row| {
+            text.lines()
+                .nth(row)
+                .map(|l| l.split_whitespace().collect::<Vec<_>>())
+        };
+        assert_eq!(
+            words(1),
+            Some(vec!["n1", "0", "0", "0", "0.0", "%", "0.0", "%"]),
+            "{text}"
+        );
+        assert_eq!(words(2), Some(vec!["n1"]), "{text}");
+    }
+
+    #[test]
+    fn pauses_between_connections_have_their_share() {
+        let mut outcome = outcome();
+        let flow = &mut outcome.flows[0];
+        flow.until_s = 20.0;
+        assert_eq!(
+            held(flow),
+            "congestion window 75 %, all sent, waiting for acknowledgements 25 %"
+        );
+        flow.connections = 3;
+        assert!(
+            held(flow).starts_with("no connection open 60 %, congestion window 30 %"),
+            "{}",
+            held(flow)
         );
     }
 
@@ -867,23 +893,32 @@ mod tests {
     #[test]
     fn of_a_connection_that_is_split_the_other_half_is_told() {
         let mut outcome = outcome();
-        let flow = outcome.flows[0].clone();
+        let mut flow = outcome.flows[0].clone();
         let split = wifu_node::SplitCounters {
             accepted: 1,
             most_held: 8_000,
+            waited_octet_us: 4_000_000_000,
+            near: wifu_node::HalfCounters {
+                bytes: 10_000,
+                ..Default::default()
+            },
             ..Default::default()
         };
-        let said = |outcome: &Outcome| reasons(outcome, &flow).join("; ");
+        let said = |outcome: &Outcome, flow: &FlowOutcome| reasons(outcome, flow).join("; ");
         outcome.nodes[1].split = Some(split);
-        outcome.hops.clear();
-        assert!(!said(&outcome).contains("split"), "not on its way");
-        outcome.hops.push(HopOutcome {
-            flow: flow.id,
-            from: outcome.nodes[1].name.clone(),
-            ..HopOutcome::default()
-        });
-        assert!(said(&outcome).contains("split"), "{}", said(&outcome));
-        assert!(said(&outcome).contains("n2 (up to 8.00 kB waited"));
+        assert!(!said(&outcome, &flow).contains("split"), "not on its way");
+        flow.split_at = vec!["n2".into(), "n3".into()];
+        let text = said(&outcome, &flow);
+        assert!(text.contains("split"), "{text}");
+        let waited = "n2 (data waited 400 ms there on the mean, up to 8.00 kB at a time; its far";
+        assert!(text.contains(waited), "{text}");
+        assert!(!text.contains("n3 ("), "it accepted nothing: {text}");
+        let waits = "all sent, waiting for acknowledgements of n2 alone 25 %";
+        assert!(text.contains(waits), "{text}");
+        flow.limited_s.insert("peer".into(), 8.0);
+        flow.asked = Some(wifu_sim::outcome::Asked::default());
+        let text = said(&outcome, &flow);
+        assert!(text.contains("the window of n3 50 %"), "{text}");
     }
 
     #[test]
@@ -932,7 +967,12 @@ mod tests {
         let mut f = all.flows[0].clone();
         assert_eq!(state(&all, &f), "");
         f.finished = false;
+        let still = "unfinished: nothing arrived after 8.000 s";
+        assert_eq!(state(&all, &f), still, "for 2 s of 10");
+        f.last_byte_s = Some(9.5);
         assert_eq!(state(&all, &f), "unfinished");
+        f.last_byte_s = None;
+        assert_eq!(state(&all, &f), "unfinished: nothing arrived");
         f.connected_s = None;
         assert_eq!(state(&all, &f), "never connected");
         f.bytes = 0;

@@ -4,7 +4,8 @@ use super::soak::{Program, command};
 use super::*;
 
 /// curl fetches `bytes` from a web server over three hops with daemons that serve ATP, after the
-/// prompt obeyed `first`; the outcome's daemons, and what was said by the name of a file.
+/// prompt obeyed `first`; the outcome's daemons, and what was said by the name of a file. `ss` is
+/// the last that the server's host told while it had the connection, which does not stay for long.
 fn fetch(name: &str, bytes: usize, first: &str) -> Option<(Value, impl Fn(&str) -> String)> {
     let alone = privileged().then(|| ONE.lock().unwrap_or_else(|e| e.into_inner()))?;
     let dir = Scratch::new(name);
@@ -17,9 +18,11 @@ fn fetch(name: &str, bytes: usize, first: &str) -> Option<(Value, impl Fn(&str) 
         "{first}\
          n4 cd {at}; {over} python3 -um http.server 8000 --bind 10.0.0.4 >server 2>&1 & \
             echo $! >{at}/pid; {AWAIT} Serving {at}/server\n\
+         n4 while sleep 0.1; do {WIFU} ss >{at}/new; grep -q atp {at}/new && mv {at}/new {at}/ss; \
+            done & echo $! >{at}/watch\n\
          n1 cd {at}; {over} curl -sS -m 60 -o got http://10.0.0.4:8000/file >curl 2>&1; \
             cmp file got >cmp 2>&1 && echo same >>cmp; true\n\
-         n4 {WIFU} ss >{at}/ss\n\
+         n4 kill $(cat {at}/watch)\n\
          sh cp {log} {at}/log\n\
          n4 kill $(cat {at}/pid)\n"
     );

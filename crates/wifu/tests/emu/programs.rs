@@ -219,7 +219,7 @@ fn the_prompt_measures_protocols_of_ours_and_of_a_file_beside_the_kernels() {
     assert_eq!(daemons.keys().collect::<Vec<_>>(), ["n1", "n3"]);
     for wanted in [
         "did you mean `mine`?",
-        "wifu emu --serve held",
+        "leave (`exit`), and start the hosts anew with `wifu emu --serve held`",
         "no command or host is called `pignall`; did you mean `pingall`?",
         "write restart N [SECONDS]",
     ] {
@@ -285,6 +285,45 @@ fn programs_of_the_prompt_hear_signals() {
     assert_eq!(blocked.map(str::trim), Some("0000000000000000"));
 }
 
+/// Whether a program with these words, each but the last with a NUL behind it, runs on a host.
+fn runs(label: &str, node: &str, words: &str) -> bool {
+    let name = format!("wifu-{label}-{node}");
+    let pids = Command::new("ip").args(["netns", "pids", &name]).output();
+    let pids = String::from_utf8_lossy(&pids.expect("ip").stdout).into_owned();
+    pids.lines().any(|pid| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        line.is_ok_and(|line| line.contains(words))
+    })
+}
+
+/// Its end tells what it was asked for just before once, as far as that is still the same.
+#[test]
+fn a_status_that_was_just_told_is_not_told_again() {
+    if !privileged() {
+        return;
+    }
+    let said = |lines: &str| {
+        let label = format!("t-status-{}", std::process::id());
+        let mut emu = Command::new(WIFU)
+            .args(["emu", "--share", "--topo", "linear,2", "--name", &label])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("wifu emu");
+        let mut stdin = emu.stdin.take().expect("piped");
+        stdin.write_all(lines.as_bytes()).expect("lines");
+        drop(stdin);
+        let output = emu.wait_with_output().expect("it ends");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let count = |text: &str, of: &str| text.matches(of).count();
+    let twice = said("status\nexit\n");
+    assert_eq!(count(&twice, "radio events"), 1, "{twice}");
+    assert_eq!(count(&twice, "of model time ("), 2, "both stamps: {twice}");
+    let later = said("status\nn1 true\nexit\n");
+    assert_eq!(count(&later, "radio events"), 2, "{later}");
+}
+
 /// At a terminal, as `script` (util-linux) makes one.
 #[test]
 fn a_ctrl_c_where_nothing_runs_says_how_to_end() {
@@ -330,6 +369,12 @@ fn a_ctrl_c_where_nothing_runs_says_how_to_end() {
     // One process: a shell whose child ends by itself as the key comes would go on to the next.
     type_in("sh echo $((40 + 2)); exec sleep 100\r", &["42\r\n"]);
     type_in("\x03", &["wifu> "]);
+    type_in("iperf n1 n2 -t 100 -C tcp-newreno\r", &[]);
+    assert!(within(20, || runs("terminal", "n1", "perf\0-J\0-c")));
+    type_in(
+        "\x03",
+        &["-C tcp-newreno: interrupted before it was over", "wifu> "],
+    );
     type_in("\x03", &told);
     type_in("\x03", &[]);
     let status = child.wait().expect("it ends");

@@ -183,10 +183,10 @@ fn the_radio_never_runs_dry() {
             };
             let busy = std::thread::scope(|scope| {
                 scope.spawn(|| match push_back {
-                    "on" => pour(&socket, sizes, Duration::from_secs(6)),
+                    "on" => pour(&socket, sizes, Duration::from_secs(4)),
                     // Not so fast that nothing else runs on the machine.
                     _ => {
-                        for _ in 0..600 {
+                        for _ in 0..400 {
                             let _ = socket.send(&[0; 1472][..sizes[0]]);
                             pour(&socket, sizes, Duration::from_micros(500));
                             std::thread::sleep(Duration::from_millis(9));
@@ -196,7 +196,7 @@ fn the_radio_never_runs_dry() {
                 });
                 std::thread::sleep(Duration::from_millis(700));
                 let (t0, n0, down0) = count();
-                std::thread::sleep(Duration::from_secs(4));
+                std::thread::sleep(Duration::from_secs(2));
                 let (t1, n1, down1) = count();
                 let size = (down1[0] - down0[0]) / (down1[1] - down0[1]) - 14.0;
                 (n1 - n0) * exchange(size) / (t1 - t0)

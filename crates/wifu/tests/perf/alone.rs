@@ -166,6 +166,34 @@ fn a_client_whose_server_goes_says_so_and_reports() {
 }
 
 #[test]
+fn a_worker_ends_with_a_server_that_is_killed() {
+    let mut server = Server::start(&[]);
+    let client = begin(server.client(&["-t", "30"]));
+    sleep(Duration::from_millis(500));
+    let worker = server.worker();
+    server.process.signal(Signal::KILL);
+    server.process.end();
+    let (report, status) = finish(client);
+    assert_eq!(status, Some(1));
+    let error = at(&report, "error").as_str().unwrap();
+    assert!(
+        error.contains("the server ended the test: signal 15"),
+        "{error}"
+    );
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let is_there =
+        || match std::fs::read_to_string(format!("/proc/{}/stat", worker.as_raw_nonzero())) {
+            // Nobody may wait for it where this test's container has no init that does.
+            Ok(stat) => !stat.contains(") Z "),
+            Err(_) => false,
+        };
+    while is_there() {
+        assert!(Instant::now() < deadline, "the worker runs");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn a_second_client_is_told_that_the_server_is_busy() {
     let server = Server::start(&[]);
     let first = begin(server.client(&["-t", "2", "-b", "1M"]));

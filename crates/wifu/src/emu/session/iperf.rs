@@ -1,5 +1,6 @@
 //! What `iperf` measures: one flow after the other, or behind the prompt (`&`).
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,7 +82,8 @@ impl Session {
             let protocol = self.known.resolve_on(spec, Substrate::Emu)?;
             ensure!(
                 !protocol.has_hops() || self.daemons.serve_any(),
-                "{0} brings something for nodes on the way: wifu emu --serve {0}",
+                "{0} brings something for nodes on the way, which no host here runs: leave \
+                 (`exit`), and start the hosts anew with `wifu emu --serve {0}`",
                 protocol.ends.name
             );
             self.daemons.ensure(&a)?;
@@ -91,7 +93,7 @@ impl Session {
         let flow = Flow {
             from: a,
             to: b,
-            port: (PORT..)
+            port: (PORT..=u16::MAX)
                 .find(|port| !taken(port))
                 .context("no port is free")?,
             meter,
@@ -106,12 +108,17 @@ impl Session {
             self.behind.push(Behind::start(flow));
             return Ok(());
         }
-        let (place, told) = ((&flow.from, &flow.to, flow.port), || {
-            programs::for_us(&self.signals)
-        });
-        match flow.meter.run(place, &flow.known, (false, &told))? {
-            Ok(found) => self.measured_at(&flow, found)?,
-            Err(number) => self.ended = Some(number),
+        let (place, pressed) = ((&flow.from, &flow.to, flow.port), Cell::new(false));
+        let told = || programs::for_us(&self.signals, &pressed);
+        let ended = flow.meter.run(place, &flow.known, (false, &told));
+        // The key reaches both programs: which of them tells of the other's end, and in what words,
+        // is chance. One may have ended before the signal was looked at.
+        let interrupted = pressed.get() || ended.is_err() && self.interrupted();
+        match ended {
+            Ok(Ok(found)) => self.measured_at(&flow, found)?,
+            Ok(Err(number)) => self.ended = Some(number),
+            Err(_) if interrupted => bail!("{}: interrupted before it was over", flow.line),
+            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -187,12 +194,7 @@ impl Session {
             text += &format!(", {n} retransmissions");
         }
         if let Some(late) = found.late {
-            text += &format!(
-                "; {:.2} MB more were in the send buffer or on their way when counting ended, \
-                 {:.1} s at this rate",
-                late / 1e6,
-                late * 8.0 / received.max(1.0)
-            );
+            text += &outlasting(late, rate, self.dilation);
         }
         self.say(&text);
         let program = match flow.meter.wifu {
@@ -208,9 +210,38 @@ impl Session {
     }
 }
 
+/// What is told of bytes that did not arrive in time; `rate` is of the model.
+fn outlasting(bytes: f64, rate: f64, dilation: f64) -> String {
+    format!(
+        "; {:.2} MB more were in the send buffer or on their way when counting ended, \
+         {:.1} s{} at this rate",
+        bytes / 1e6,
+        bytes * 8.0 / rate.max(1.0),
+        if dilation == 1.0 {
+            ""
+        } else {
+            " of model time"
+        }
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_outlasts_a_test_takes_the_time_that_its_rate_is_of() {
+        let said = outlasting(4.22e6, 6.985e6, 3.0);
+        assert!(
+            said.ends_with(", 4.8 s of model time at this rate"),
+            "{said}"
+        );
+        let said = outlasting(4.22e6, 6.985e6, 1.0);
+        assert!(
+            said.ends_with(" when counting ended, 4.8 s at this rate"),
+            "{said}"
+        );
+    }
 
     #[test]
     fn an_ampersand_ends_a_line_alone_or_at_a_word() {
