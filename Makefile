@@ -91,11 +91,15 @@ lint-fast: ## the half of it that compiles nothing: formatting, ruff, links of t
 	.venv/bin/ruff --quiet check python
 	$(PYTHON) tools/check_docs.py
 
+# What tests run and preload. Fewer of our crates would be built with fewer features of others', hence
+# all anew: what several targets need is built by the same words.
+OURS := --workspace --lib --bins --examples
+
 # Libraries and examples are built first: tests preload them into unmodified programs and run them.
 .PHONY: unit
 unit: ## all tests of the workspace, the style test included; the book's reference is up to date
 	@scripts/setup.sh test python
-	$(CARGO) build --quiet --locked --workspace --lib --bins --examples
+	$(CARGO) build --quiet --locked $(OURS)
 	$(PYTHON) tools/reference.py --check --bin $(TARGET_DIR)/debug
 	$(CARGO) test --locked --workspace --lib --bins --tests --examples --no-fail-fast
 
@@ -103,7 +107,7 @@ unit: ## all tests of the workspace, the style test included; the book's referen
 .PHONY: custom
 custom: ## crates of somebody else, with their tests: a command (examples/custom), libraries (examples/loaded, examples/hopwise)
 	@scripts/setup.sh test
-	$(CARGO) build --quiet --locked -p wifu -p wifu-preload
+	$(CARGO) build --quiet --locked $(OURS)
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) fmt --check
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) clippy --quiet --locked --all-targets -- -D warnings
 	cd examples/custom && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) test --locked
@@ -132,7 +136,7 @@ lab: python ## tests of the Python package, the example notebook included
 .PHONY: apps
 apps: ## unmodified programs over WiFu, and a short demonstration (root)
 	@scripts/setup.sh test apps python
-	$(CARGO) build --quiet --locked --workspace
+	$(CARGO) build --quiet --locked $(OURS)
 	$(PYTHON) tools/check_applications.py --bin $(TARGET_DIR)/debug
 	$(PYTHON) tools/demo.py --bin $(TARGET_DIR)/debug --size 2M --out out/demo-short
 

@@ -19,8 +19,8 @@ hooks="bare overheard forward"
 # valgrind counts each octet of a `rep movsb`, with which the C library copies long blocks.
 export GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1073741824
 
-cargo build --quiet --release --locked -p wifu-testkit --example engine_cost
-cargo build --quiet --release --locked -p wifu-sim --example forward_cost
+cargo build --quiet --release --locked -p wifu-testkit -p wifu-sim \
+    --example engine_cost --example forward_cost
 programs=${CARGO_TARGET_DIR:-target}/release/examples
 
 # total PROGRAM ARGUMENT...: instructions of a whole run.

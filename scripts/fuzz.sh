@@ -12,12 +12,24 @@ cargo +nightly metadata --locked --format-version 1 --manifest-path fuzz/Cargo.t
 }
 # What the declared headers look for, which chance would hardly find.
 dictionaries=fuzz/target/dictionaries
-cargo run --quiet --locked -p wifu-testkit --example fuzz_dict -- "$dictionaries"
-for target in $(cargo +nightly fuzz list); do
-    echo "fuzz: $target, $seconds s"
-    options=(-max_total_time="$seconds" -print_final_stats=0 -verbosity=0 -rss_limit_mb=2048)
-    if [ -f "$dictionaries/$target.dict" ]; then
-        options+=(-dict="$PWD/$dictionaries/$target.dict")
+cargo build --quiet --locked --workspace --lib --bins --examples
+"${CARGO_TARGET_DIR:-target}/debug/examples/fuzz_dict" "$dictionaries"
+# As many at once as there are processors; what one says is printed if it finds something.
+cargo +nightly fuzz build
+said=fuzz/target/said
+mkdir -p "$said"
+one() {
+    local options=(-max_total_time="$seconds" -print_final_stats=0 -verbosity=0 -rss_limit_mb=2048)
+    if [ -f "$dictionaries/$1.dict" ]; then
+        options+=(-dict="$PWD/$dictionaries/$1.dict")
     fi
-    cargo +nightly fuzz run "$target" -- "${options[@]}"
-done
+    echo "fuzz: $1, $seconds s"
+    if ! cargo +nightly fuzz run "$1" -- "${options[@]}" > "$said/$1" 2>&1; then
+        cat "$said/$1" >&2
+        echo "fuzz: $1 found something" >&2
+        return 1
+    fi
+}
+export -f one
+export seconds dictionaries said
+cargo +nightly fuzz list | xargs -P "$(nproc)" -I '{}' bash -c 'one {}'

@@ -143,8 +143,10 @@ purpose() {
             packages ip iproute2 curl curl
             venv tools/requirements.lock
             ;;
-        # What the book types on emulated hosts.
-        emu) packages ip iproute2 ping iputils-ping tcpdump tcpdump iperf3 iperf3 ;;
+        # What the book types on emulated hosts, and what handlers there need.
+        emu)
+            packages ip iproute2 iptables iptables ping iputils-ping tcpdump tcpdump iperf3 iperf3
+            ;;
         bench)
             toolchain
             packages ip iproute2 iptables iptables iperf3 iperf3 ethtool ethtool ns ns2
