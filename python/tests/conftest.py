@@ -1,3 +1,4 @@
+import signal
 import sys
 from pathlib import Path
 
@@ -7,6 +8,10 @@ import wifu
 from wifu import plan as plans
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+# A shell that starts its jobs in the background lets them ignore Ctrl-C, and so all that they
+# start; tests stop programs by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,13 @@ def test_a_profile_that_one_side_has_is_told_with_what_it_changes() -> None:
     }
 
 
+def test_levels_are_told_by_the_names_that_tables_have() -> None:
+    label = '[label.protocol]\n"tcp-cubic,profile=wifu-tahoe" = "CUBIC"\n'
+    (found,) = alike.differences(plans.parse(TEXT + label))
+    told = "CUBIC (tcp-cubic,profile=wifu-tahoe) and tcp-sack differ in more than their names"
+    assert found.sentence().startswith(told)
+
+
 @pytest.mark.parametrize(
     "levels",
     [

@@ -75,9 +75,15 @@ def test_who_writes_until_its_time_is_over_finishes_by_its_buffer(tmp_path: Path
         return FakeResult(outcome | {"trace_hash": f"{small}{scenario['run']}"}, {})
 
     text = TEXT.replace('"retransmissions"', '"finished"')
-    for app, told in (('app = "stream"\ntime = "8s"', True), ('app = "file"\nbytes = "7M"', False)):
+    for n, (app, told) in enumerate(
+        (
+            ('app = "stream"\ntime = "8s"', True),
+            ('app = "bulk"', False),  # who writes without an end never finishes
+            ('app = "file"\nbytes = "7M"', False),
+        )
+    ):
         own = text.replace('app = "file"\nbytes = "1M"', app)
-        found = wifu.campaign(plans.parse(own), tmp_path / str(told), runner=runner)
+        found = wifu.campaign(plans.parse(own), tmp_path / str(n), runner=runner)
         assert (reason in unlike.reasons(found, found.plan.cells, "finished")) == told
-        assert ("writes until its time is over" in said(found, "finished")) == told
+        assert ("writes until a time that the plan says" in said(found, "finished")) == told
         assert (report.best_of(found, "finished") == set()) == told

@@ -73,7 +73,7 @@ def test_an_application_is_told_in_words_as_much_slower_as_the_run_is() -> None:
     assert apps_live.words(talk, 2.0) == "onoff,rate=500000,on=2.000000000,off=4.000000000"
     table = {"app": "trace", "rows": [[0, 10], [1.5, 20]]}
     assert apps_live.words(table, 2.0) == "trace,rows=0.000000000:10+3.000000000:20"
-    assert apps_live.options(http, "ab", None, 1.0)[-2:] == ["--connect-timeout", "10000"]
+    assert apps_live.options(http, "ab", None, 1.0)[-2:] == ["--stream", "ab"]
     assert apps_live.options(talk, "ab", 9.0, 2.0)[-2:] == ["-t", "18.000000000"]
     endless = {"app": "request"}
     assert apps_live.options(endless, "ab", None, 1.0)[-2:] == ["-t", str(apps_live.FOREVER)]

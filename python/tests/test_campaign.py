@@ -1,6 +1,7 @@
 import concurrent.futures
 import gzip
 import json
+import math
 import signal
 import sys
 import time
@@ -15,8 +16,9 @@ import pytest
 from fake import FakeResult, fake
 
 import wifu
+from wifu import chance
 from wifu import plan as plans
-from wifu.campaign import Campaign, block, window_octets
+from wifu.campaign import Campaign, _same, block, window_octets
 from wifu.errors import LabError, ReplicateError
 from wifu.plan import Plan
 from wifu.rerun import again
@@ -248,6 +250,11 @@ def test_identical_replicates_are_refused(tmp_path: Path) -> None:
     def constant(scenario: dict[str, Any]) -> FakeResult:
         return fake({**scenario, "run": 1})
 
+    def unlucky(scenario: dict[str, Any]) -> FakeResult:
+        made = constant(scenario)
+        made._outcome["trace_hash"] = f"{scenario['run']:016x}"
+        return made
+
     with pytest.raises(ReplicateError, match="5 replicates gave identical results: they are one"):
         run(tmp_path / "r", plan(), constant)
     assert Store(tmp_path / "r").manifest()["state"] == "failed"
@@ -260,6 +267,39 @@ def test_identical_replicates_are_refused(tmp_path: Path) -> None:
         ReplicateError, match=r"another run has other results .*something is random"
     ):
         run(tmp_path / "random", chosen)
+    # Where packets are lost at random, that none was yet is chance.
+    for n, (loss, few) in enumerate([("0.01%", True), ("0", False), ("0.0%", False)]):
+        words = f"linear,{{hops+1}},wire=8mbit,loss={loss}"
+        lossy = plans.parse(TEXT.replace("linear,{hops+1}", words))
+        if few:
+            run(tmp_path / f"l{n}", lossy, unlucky)
+            assert Store(tmp_path / f"l{n}").manifest()["state"] == "complete"
+        else:
+            with pytest.raises(ReplicateError):
+                run(tmp_path / f"l{n}", lossy, unlucky)
+
+
+def test_one_known_value_is_not_the_same_as_others(tmp_path: Path) -> None:
+    """As of a window that four of five runs ended too early for."""
+    assert not _same([1.0, math.nan, math.nan])
+    assert _same([1.0, math.nan, 1.0]) and not _same([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("scenario", "seldom"),
+    [
+        ({"handler": [{"use": "drop", "p": 0.001}]}, True),
+        ({"topology": {"wire": [{"loss": 0.0}]}, "handler": [{"p": 0}]}, False),
+        ({"topology": {"wire": [{"variation": "2ms"}]}}, True),
+        ({"topology": {"words": "linear,2,wire=1mbit,loss=1e-5"}}, True),
+        ({"topology": {"words": "linear,2,snr=20"}}, False),
+        ({"topology": {"wire": [{"loss": "0.0%", "variation": "0ms"}]}}, False),
+        ({"handler": [{"use": "drop"}]}, True),
+        ({"loss": "1%"}, True),
+    ],
+)
+def test_what_happens_seldom_at_random(scenario: dict[str, Any], seldom: bool) -> None:
+    assert chance.seldom(scenario) == seldom
 
 
 @pytest.mark.parametrize(
@@ -441,12 +481,12 @@ def test_any_executor_of_that_shape_will_do(tmp_path: Path) -> None:
 
 def test_runs_overlap(tmp_path: Path) -> None:
     def slow(scenario: dict[str, Any]) -> FakeResult:
-        time.sleep(0.02)
+        time.sleep(0.1)
         return fake(scenario)
 
     start = time.perf_counter()
     run(tmp_path / "r", plan(), slow, workers=12)
-    assert time.perf_counter() - start < 36 * 0.02
+    assert time.perf_counter() - start < 36 * 0.1
 
 
 def test_a_repetition_compares_octet_for_octet(tmp_path: Path) -> None:

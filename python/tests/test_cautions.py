@@ -1,5 +1,6 @@
 """What is said beside numbers, of runs whose numbers are known."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from fake import FakeResult, pairs
+from fake import CHAIN, FakeResult, fake, pairs
 from matplotlib.patches import Rectangle
 from test_figures import drawn
 
@@ -396,6 +397,12 @@ def test_what_is_said_of_lost_datagrams_is_of_the_flow_that_a_metric_is_of(tmp_p
     words = "In 8 of 16 runs no datagram arrived under load that was sent under it"
     assert words in said(found, "one_way_p95") and words in said(found, "one_way_p95@3")
     assert "no datagram" not in said(found, "one_way_p95@2")
+    # What is over before the load is what that adds to, and has nothing under it.
+    base = {**probe, "last_byte_s": 3.0, "until_s": 3.0, "under_load": {"samples": 0}, "to": "n2"}
+    flows = {name: [{**load, "start_s": 4.0}, base, {**probe, "to": "n3"}] for name in flows}
+    added = made(tmp_path / "added", flows, PLAN.replace("copies = 2", "copies = 3"))
+    assert "no flow of datagrams between the same two nodes" in said(added, "latency_added")
+    assert "no datagram arrived" not in said(added, "latency_added")
 
 
 def test_flows_that_had_not_started_or_came_at_once_are_told(tmp_path: Path) -> None:
@@ -482,3 +489,29 @@ def test_runs_that_end_long_before_their_time_are_told(tmp_path: Path) -> None:
     assert "more to send" not in said(
         made(tmp_path / "c", done, text, sim_seconds=0.4), "aggregate"
     )
+
+
+def test_routes_that_are_not_what_the_axis_says_are_told(tmp_path: Path) -> None:
+    """As with routing by ETX, which goes past nodes of a chain."""
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "a", runner=fake)
+    assert "other hops than the level" not in said(found, "goodput")
+
+    def shorter(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for flow in outcome["flows"]:
+            flow["hops"] = 1
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "b", runner=shorter)
+    told = "Routes of flow 1 have other hops than the level of `hops` says: 1 at 3."
+    assert told in said(found, "goodput") and "`hops`" not in said(found, "srtt")
+
+
+def test_routes_of_unlike_length_are_told_where_no_axis_says_so(tmp_path: Path) -> None:
+    called = CHAIN.replace("hops", "side")
+    found = wifu.campaign(plans.parse(called), tmp_path / "a", runner=fake)
+    told = said(found, "goodput")
+    assert "Routes are not equally long in all cells" in told
+    assert "by cell: 1_tcp-reno 1, 1_tcp-newreno 1, 3_tcp-reno 3, 3_tcp-newreno 3)." in told
+    assert "equally long" not in said(found, "srtt")
+    assert "equally long" not in " ".join(cautions.notes(found, found.plan.cells[:2], "goodput"))

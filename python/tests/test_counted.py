@@ -1,11 +1,14 @@
 """What stacks counted, what they cannot tell, and what outlasts a flow's time."""
 
+import pickle
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from wifu import absent, apps_live, arrived, reports
+from wifu import absent, apps_live, arrived, reports, runner
 from wifu.arrived import Arrived
 from wifu.flows import Flow, flows_of
 from wifu.metrics import RUN_METRICS, Measure, flow_row, run_row
@@ -165,3 +168,26 @@ def test_probes_of_which_nothing_arrived_under_load_have_no_delay() -> None:
     # One that was over as the load began met none.
     edge = {**before, "until_s": 5.001, "last_byte_s": 5.001}
     assert run_row({"flows": [load, edge], "sim_seconds": 15.0}, Measure())["one_way_p95"] == 0.01
+
+
+def test_a_process_that_cannot_be_started_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    # What no pickle takes no process gets.
+    with pytest.raises((AttributeError, TypeError, pickle.PicklingError)):
+        runner._Apart(print, lambda: None)
+    assert [p.name for p in tmp_path.glob("wifu-said-*")] == []
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+
+
+def test_the_last_byte_of_an_unfinished_flow_of_wifu_mock_is_not_the_end_of_the_run() -> None:
+    """Its time is to the end; its last byte came before."""
+    told = {
+        "flow": 1, "complete": False, "bytes_delivered": 1000, "duration_s": 60.0,
+        "last_byte_s": 10.4, "goodput_bps": 133.0, "data_segments": 9, "retransmissions": 7,
+    }  # fmt: skip
+    summary = {"protocol": "tcp-bbr", "seed": 1, "virtual_time_s": 60.0, "flows": [told]}
+    (row,) = runner._mock_outcome(summary, [], {})["flows"]
+    assert (row["last_byte_s"], row["goodput_bps"]) == (10.4, 133.0)

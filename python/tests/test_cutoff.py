@@ -1,6 +1,7 @@
 """Transfers that the end of a run cut off: nobody may take the rest for all of them."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from matplotlib.patches import Rectangle
 from test_figures import drawn
 
 import wifu
-from wifu import asked, claims, cutoff, published, report
+from wifu import asked, claims, cutoff, published, report, runner
 from wifu import plan as plans
+from wifu.errors import PlanError
 from wifu.figures import spread, style
-from wifu.screen import _summary_table, print_claims, screen
+from wifu.rows import flows_of
+from wifu.screen import _summary_table, dry, print_claims, screen
+from wifu.store import Store
 
 END = 2.5
 """Seconds after which runs here end."""
@@ -616,3 +620,107 @@ def test_a_sender_that_never_learned_of_the_end_is_cut_off(tmp_path: Path) -> No
     assert "end below 1" in caption
     curves = [np.asarray(line.get_ydata(), dtype=float) for line in figure.axes[0].lines]
     assert min(float(y[-1]) for y in curves if y.size > 2) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("", ""), True),
+        (('pause = "500ms"', 'pause = "500ms"\ncount = 9'), False),
+        (("[scenario]", "[scenario]\nstop.requests = 9"), False),
+        (('"delay", "goodput"', '"goodput"'), False),
+    ],
+)
+def test_requests_that_will_be_cut_off_are_told_before_a_run(
+    change: tuple[str, str], told: bool
+) -> None:
+    found = cutoff.warnings(plans.parse(ASKING.replace(*change)))
+    assert [text[:28] for text in found] == ["flow 1 asks until the run is"] * told
+    with screen.capture() as said:
+        dry(plans.parse(ASKING.replace(*change)), Store(Path("/nowhere")), as_json=False)
+    assert ("With a `count`" in " ".join(said.get().split())) is told
+
+
+WIRED = """
+name = "wired"
+runner = "mock"
+runs = 6
+pair = "protocol"
+metrics = ["delay", "goodput"]
+[scenario]
+protocol = "{protocol}"
+bytes = "300k"
+time = "60s"
+[vary]
+protocol = ["tcp-newreno", "tcp-sack"]
+"""
+
+
+def wired(scenario: dict[str, Any]) -> FakeResult:
+    """Half of the files of tcp-sack are cut off, and the others are quick."""
+    run, sack = int(scenario["seed"]), scenario["protocol"] == "tcp-sack"
+    done = run % 2 == 0 or not sack
+    flow = {
+        "id": 1, "protocol": scenario["protocol"], "app": "file", "start_s": 0.0,
+        "last_byte_s": 10.0 + run / 9 if sack else 20.0 + run / 9, "finished": done,
+        "bytes": 300_000 if done else 40_000, "retransmissions": 9,
+    }  # fmt: skip
+    return FakeResult({"sim_seconds": 60.0 if sack else 21.0, "flows": [flow]}, {})
+
+
+def test_files_over_the_wired_network_are_cut_off_as_others_are(tmp_path: Path) -> None:
+    found = wifu.campaign(plans.parse(WIRED), tmp_path / "r", runner=wired)
+    cells = found.plan.cells
+    assert cutoff.count(found, cells, "delay") == (3, 12)
+    assert [cutoff.least(found, cell, "delay") for cell in cells] == [False, True]
+    assert found.compare("delay")["cut"].all()
+    # Without bytes nothing ends, and with neither it is a file.
+    for gone, app in (('time = "60s"\n', "file"), ('bytes = "300k"\n', "bulk")):
+        plan = plans.parse(WIRED.replace(gone, ""))
+        assert {flow["app"] for c in plan.cells for _, flow in flows_of(c)} == {app}
+
+
+@pytest.mark.parametrize("mode", ['"receiver"', '"steady"', '{ mode = "window", to = "9s" }'])
+def test_the_wired_network_has_no_times_but_those_of_whole_flows(mode: str) -> None:
+    with pytest.raises(PlanError, match=r"measure: '[a-z]+' cannot be had of the wired network"):
+        plans.parse(f"measure = {mode}\n{WIRED}")
+
+
+def test_flows_that_never_start_are_told_before_a_run() -> None:
+    text = ASKING.replace(
+        "[[scenario.flow]]", 'stop.time = "3s"\n[[scenario.flow]]\nstart = "{at}"'
+    )
+    late = plans.parse(text.replace("{at}", "5s"))
+    told = [words for words in cutoff.warnings(late) if "starts at" in words]
+    assert told == [
+        "flow 1 starts at 5 s, and runs end at 3 s (stop.time): it never does, in whole, breaks."
+    ]
+    assert not any(
+        "starts at" in w for w in cutoff.warnings(plans.parse(text.replace("{at}", "2s")))
+    )
+
+
+def test_a_connection_that_gave_up_over_the_wired_network_is_an_outcome() -> None:
+    def done(code: int, out: str, err: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], code, out, err)
+
+    flow = {"flow": 1, "bytes_delivered": 5, "intact": True, "complete": False}
+    text = json.dumps({"flows": [flow, {**flow, "flow": 2}]})
+    told = runner._told(done(1, text, "wifu: flow 2, A: ended with TimedOut\n"))
+    assert [each.get("fault") for each in told["flows"]] == [None, "TimedOut"]
+    with pytest.raises(ValueError, match="byte 3 is wrong"):
+        runner._told(done(1, text.replace("true", "false"), "wifu: flow 1: byte 3 is wrong"))
+    with pytest.raises(ValueError, match="no protocol"):
+        runner._told(done(1, "", "no protocol of this name"))
+
+
+@pytest.mark.parametrize(("time", "told"), [("60s", 0), ("59s", 8)])
+def test_who_writes_until_the_run_ends_has_no_rate_that_was_cut_off(
+    tmp_path: Path, time: str, told: int
+) -> None:
+    text = ASKING.replace('app = "http"\npause = "500ms"', f'app = "stream"\ntime = "{time}"')
+    text = text.replace("[[scenario.flow]]", 'stop.time = "60s"\n[[scenario.flow]]', 1)
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=loading)
+    whole, breaks = found.plan.cells
+    assert cutoff.count(found, [whole], "goodput") == (told, told)
+    assert cutoff.count(found, [breaks], "delay")[0] == 8, "of times they are the least"

@@ -22,6 +22,7 @@ def test_that_there_is_no_colour_is_said_once(
         f"Two. {BARE}; `rtt_p50` is of all samples.",
         f"Three. {BARE}. More of it.",
         f"Four. {BARE} where it is more than 10% apart.",
+        f"Five. {BARE}; larger files tell more.",
     ]
 
     def saying(n: int) -> Any:
@@ -31,6 +32,7 @@ def test_that_there_is_no_colour_is_said_once(
     monkeypatch.setattr(cautions, "SAID", [saying(n) for n in range(len(told))])
     assert cautions.notes(found, found.plan.cells, "goodput") == [
         told[0], "Two. `rtt_p50` is of all samples.", "Three. More of it.", told[3],
+        "Five. Larger files tell more.",
     ]  # fmt: skip
     monkeypatch.setattr(cautions, "SAID", [saying(1), saying(3)])
     assert cautions.notes(found, found.plan.cells, "goodput") == [told[1], told[3]]
@@ -50,7 +52,7 @@ def test_a_verdict_of_few_runs_says_of_how_few(monkeypatch: pytest.MonkeyPatch) 
     few = diverge.Divergence("p", "sim", 0.1, (row(3), row(20)))
     (note,) = few.notes()
     assert note == (
-        "agree: 1 of 2 cells have fewer than 6 runs on a side, 3 at the least. That says little: "
-        "what happens in 63% of runs is met in none of 3 once in twenty times."
+        "agree: 1 of 2 comparisons that do have fewer than 6 runs on a side, 3 at the least. "
+        "That says little: what happens in 63% of runs is met in none of 3 once in twenty times."
     )
     assert diverge.Divergence("p", "sim", 0.1, (row(20),)).notes() == []

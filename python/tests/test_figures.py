@@ -24,8 +24,8 @@ from test_hopwise import made
 import wifu
 from wifu import figures, kinds, report
 from wifu import plan as plans
-from wifu.cli import _set_option
 from wifu.errors import LabError, PlanError
+from wifu.overrides import set_option
 
 LABELS = """
 [label]
@@ -224,18 +224,41 @@ def test_a_plan_says_what_figures_call_things(named: wifu.Results) -> None:
     assert sorted(ends) == ["NewReno", "R"]
 
 
-def test_names_of_axes_in_options_may_have_dots() -> None:
+def test_names_of_axes_and_levels_in_options_may_have_dots_and_commas() -> None:
     spec: dict[str, Any] = {}
-    axes = ["radio.attempts", "hops"]
-    _set_option(spec, "where.radio.attempts", "2,5", axes)
-    _set_option(spec, "label.radio.attempts", "Attempts, each", axes)
-    _set_option(spec, "label.hops.1", "one", axes)
-    _set_option(spec, "x", "radio.attempts", axes)
+    levels = {
+        "radio.attempts": ["2", "5"], "hops": ["1", "2"],
+        "tcp": ["tcp-ap11", "tcp-ap11,profile=rfc-modern"],
+    }  # fmt: skip
+    for option in (
+        "where.radio.attempts=2,5", "label.radio.attempts=Attempts, each", "label.hops.1=one",
+        "label.tcp.tcp-ap11,profile=rfc-modern=TCP-AP = it", "label.tcp.tcp-ap11=1",
+        "x=radio.attempts",
+    ):  # fmt: skip
+        set_option(spec, option, levels)
     assert spec == {
         "where": {"radio.attempts": [2, 5]},
-        "label": {"radio.attempts": "Attempts, each", "hops": {"1": "one"}},
+        "label": {
+            "radio.attempts": "Attempts, each",
+            "hops": {"1": "one"},
+            "tcp": {"tcp-ap11,profile=rfc-modern": "TCP-AP = it", "tcp-ap11": "1"},
+        },
         "x": "radio.attempts",
     }
+    set_option(spec, "label.hops=Hops", levels)
+    set_option(spec, "label.hops.2=two", levels)
+    assert spec["label"]["hops"] == {"title": "Hops", "2": "two"}
+
+
+def test_labels_in_options_are_tables_as_in_plans(results: wifu.Results) -> None:
+    one: dict[str, Any] = {}
+    set_option(one, 'label={ hops = "Hops", protocol = { tcp-reno = "R" } }', {})
+    assert one["label"] == {"hops": "Hops", "protocol": {"tcp-reno": "R"}}
+    two: dict[str, Any] = {}
+    set_option(two, 'label.protocol={ title = "TCP", "tcp-reno" = "R" }', {"protocol": []})
+    figures.check_figure(results, {"kind": "bars", "x": "hops", **two})
+    with pytest.raises(LabError, match=r"label.hops: \{a=b\} is no table of TOML"):
+        set_option({}, "label.hops={a=b}", {"hops": []})
 
 
 def test_results_are_the_same_plan_under_other_names() -> None:

@@ -72,7 +72,9 @@ def test_reports_and_comparisons_name_the_run(tmp_path: Path) -> None:
         ([5.5, 0.0, *[1.0] * 99], 0.0, True),  # of so many the rate hardly tells
         ([4.0, *[1.0] * 3], 0.0, False),
         ([2.0, 1.0, 1.0, 0.1], 0.0, False),
-        ([4.0, 1.0, 1.0, 0.1], 0.0, True),  # of so few the rate tells first
+        ([4.0, 0.1, 1.0, 1.0], 0.0, True),  # of so few the rate tells first
+        ([4.0, 1.0, 1.0, 0.1], 0.0, False),  # a hole in the third, which counts
+        ([9.0, 1.0, 1.0, 1.0, 6.0, 0.0, *[1.0] * 4], 0.0, False),
         (EVEN, 9.0, False),  # nobody was there before
     ],
 )

@@ -285,9 +285,28 @@ def test_a_hop_of_a_run_whose_routes_changed_is_of_all_its_links(tmp_path: Path)
     unheard = hopwise.lost_at_hops(results, results.plan.cells[0], "passive_loss")
     assert unheard.empty
     # What its queue kept is not in it, and its scale does not say so.
-    assert axes.get_ylabel() == "packets lost after the node\nsent them, %"
+    assert axes.get_ylabel() == "sent and lost, %"
     assert "dropped before they were sent, per run: HxH" in axes.caption.replace("hxh", "HxH")
     assert "50.0 at hop 1" in axes.caption
+
+
+def test_hops_that_not_all_runs_have_are_told(tmp_path: Path) -> None:
+    """As where routes are of several lengths."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
+        flow = {
+            "id": 1, "from": "mesh6", "to": "mesh1", "bytes": 100_000, "start_s": 0.0,
+            "last_byte_s": 3.5 + 0.1 * run, "finished": True, "protocol": protocol,
+        }  # fmt: skip
+        hops = [hop(1, 90, 10, "mesh5"), hop(2, 80, 2, "mesh2")][: 2 if run < 3 else 1]
+        outcome = {"sim_seconds": 4.0, "flows": [flow], "hops": hops, "links": []}
+        return FakeResult({**outcome, "trace_hash": f"{protocol}{run}"}, {})
+
+    results = wifu.campaign(plans.parse(PLAN), tmp_path / "r", runner=runner, workers=1)
+    told = results.plot("hops", by="protocol", where={"protocol": ["hxh", "tcp-reno"]}).caption
+    few = "hxh 2 at hop 2 of 12, tcp-reno (rfc-modern) 2 at hop 2 of 12"
+    assert f"Not all runs have a value of every hop: {few}." in told
 
 
 def test_figures_of_nodes_tell_what_they_are_not_of(tmp_path: Path) -> None:

@@ -81,6 +81,16 @@ def test_a_sender_that_a_splitter_answers_has_no_value(tmp_path: Path) -> None:
     assert unlike.reasons(none, none.plan.cells, "known") == [] and said(none, "known") == ""
 
 
+def test_who_is_told_by_a_splitter_has_not_failed_to_learn_of_the_end() -> None:
+    """The simulator has no `known_s` of it, as of one whose sender never knew."""
+    flow = file(1, 1.9, known_s=None)
+    hops = [{**HOP, "flow": 1, "from": a, "to": b} for _, a, b in OVER[:2]]
+    outcome = {"flows": [flow], "nodes": splitting(), "hops": hops, "sim_seconds": 60.0}
+    assert transfers.columns(outcome, flow) == {"unlearned": False, "split": True}
+    whole = {**outcome, "nodes": splitting(0)}
+    assert transfers.columns(whole, flow) == {"unlearned": True, "split": False}
+
+
 def test_flows_that_no_node_on_their_way_splits_have_a_value() -> None:
     hops = [{"flow": n, "from": a, "to": b} for n, a, b in OVER]
     hops += [{"flow": 3, "from": "n1", "to": "n2"}, {"flow": 3, "from": "n2", "to": "n3"}]

@@ -59,3 +59,11 @@ def test_a_key_that_two_axes_set_is_told() -> None:
     (found,) = misnamed.warnings(plans.parse(text + other.replace("KEY", "flow.1.bytes")))
     assert found.startswith("flow.*.bytes is set by load and by size: where levels of both")
     assert misnamed.warnings(plans.parse(text + other.replace("KEY", "flow.1.start"))) == []
+
+
+def test_a_rate_that_minstrel_only_begins_at_is_told() -> None:
+    text = PLAIN + '[vary.rate]\nslow = { "radio.rate" = "6M" }\nfast = { "radio.rate" = "24M" }\n'
+    chosen = text.replace("[scenario]", '[scenario]\nradio.rate_control = "minstrel"')
+    (found,) = misnamed.warnings(plans.parse(chosen))
+    assert found.startswith("with radio.rate_control = minstrel radio.rate is where it begins")
+    assert misnamed.warnings(plans.parse(text)) == []

@@ -384,7 +384,7 @@ def test_a_flow_that_goes_on_is_drawn_to_the_end_of_the_run(tmp_path: Path) -> N
 def test_nothing_recovered_is_said_inside_a_narrow_panel(tmp_path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from wifu.figures import style, traces
+    from wifu.figures import sequences, style
 
     found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=fake)
     quiet = found.plan.cells[0].name
@@ -392,7 +392,7 @@ def test_nothing_recovered_is_said_inside_a_narrow_panel(tmp_path: Path) -> None
     frame = pd.read_parquet(path)
     frame[~((frame["series"] == "flow.1.sent") & (frame["value"] < 0))].to_parquet(path)
     with style.context(1):
-        figure, _, _ = traces.sequence(found, {"kind": "sequence"})
+        figure, _, _ = sequences.sequence(found, {"kind": "sequence"})
         style.fold(figure)
         canvas = FigureCanvasAgg(figure)
         canvas.draw()  # type: ignore[no-untyped-call]
@@ -543,3 +543,14 @@ def test_a_resumed_campaign_takes_no_changes_and_the_way_is_told(folder: Path) -
     assert "takes no runs=5" in told
     assert "change out/lab/acks/plan.toml" in told
     assert "wifu-lab resume out/lab/acks --accept-changes" in told
+
+
+def test_a_scenario_that_is_neither_a_table_nor_a_file_is_told_what_it_takes() -> None:
+    with pytest.raises(LabError, match="a scenario is a dict, TOML text or the path of a file"):
+        wifu.run("linear,3")
+
+
+def test_text_of_several_words_needs_quotes(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text("title = unquoted text\n")
+    with pytest.raises(PlanError, match='text needs quotes: write title = "unquoted text"'):
+        plans.load(tmp_path / "plan.toml")

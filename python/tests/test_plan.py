@@ -144,6 +144,12 @@ def test_named_levels_are_chosen_by_name() -> None:
         plans.parse(text, overrides=["protocol=odl"])
 
 
+def test_a_level_may_be_called_baseline() -> None:
+    text = BASE.replace('hops = "1..3"', "").replace("{hops+1}", "3")
+    text += '[vary.variant]\nbaseline = {}\nruns = { "topology.spacing" = 9 }\n'
+    assert {c.labels["variant"] for c in plans.parse(text).cells} == {"baseline", "runs"}
+
+
 @pytest.mark.parametrize(
     ("change", "key", "line", "message"),
     [
@@ -167,6 +173,14 @@ def test_named_levels_are_chosen_by_name() -> None:
         (("runs = 4", "skip = [{ hosp = 3 }]"), "skip", 3, "did you mean `hops`"),
         (("runs = 4", "skip = [{ hops = '4..9' }]"), "skip", 3, "axis hops has no 4..9"),
         (("runs = 4", "skip = [3]"), "skip", 3, "cells to leave out"),
+        (("runs = 4", "figure = [{ kind = 'bars', x = 'hops', runs = 5 }]"), "figure.1.runs", 3,
+         "above the first [table]"),
+        (('hops = "1..3"', '[vary.y]\na = { "topology.spacing" = 1 }\nb = "2m"'),
+         "vary.y.b", 20, 'goes nowhere: other levels of this axis are tables of paths'),
+        (('hops = "1..3"', '[vary.y]\na = { "topology.spacing" = 1 }\nruns = 4'),
+         "vary.y.runs", 20, "keys of the plan itself stand above the first [table]"),
+        (("runs = 4", "skip = [{ protocol = ['tcp-newreno', 'tcp-newrno'] }]"), "skip", 3,
+         "axis protocol has no tcp-newrno; did you mean `tcp-newreno`"),
         (("runs = 4", "claims = ['WIFU-IX']"), "claims", 3, "did you mean `WIFU-II`"),
         (("runs = 4", "measure = { mode = 'window', to = '3x' }"), "measure", 3, "3x"),
         (("runs = 4", "measure = { discard = 'x' }"), "measure.discard", 3, "number of batches"),
@@ -291,14 +305,15 @@ def test_what_topology_files_say_that_levels_name_is_part_of_what_is_run(tmp_pat
 
     def parsed(delay: str) -> plans.Plan:
         for hops in range(1, count + 1):
-            (tmp_path / f"{hops}.toml").write_text(f'words = "linear,{hops + 1},delay={delay}"\n')
+            words = f"linear,{hops + 1},wire=8mbit,delay={delay}"
+            (tmp_path / f"{hops}.toml").write_text(f'words = "{words}"\n')
         return plans.parse(text)
 
     one, two = parsed("1ms"), parsed("2ms")
     assert one.sha256 != two.sha256
     assert {c.key for c in one.cells}.isdisjoint(c.key for c in two.cells)
     topology = two.cells[0].scenario["topology"]
-    assert topology == {"words": "linear,2,delay=2ms", "set": "TB-A"}
+    assert topology == {"words": "linear,2,wire=8mbit,delay=2ms", "set": "TB-A"}
     # What a campaign wrote needs the files no more.
     written = toml.dumps({"name": two.name, **two.source})
     for file in tmp_path.glob("*.toml"):

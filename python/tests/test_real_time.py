@@ -252,6 +252,30 @@ def test_a_stack_in_python_takes_its_time_on_emu_as_in_the_simulator() -> None:
         assert outcome["flows"][0]["goodput_bps"] < 1448 * 8 / 1.8e-3
 
 
+def test_flows_that_nobody_answers_end_on_emu_as_in_the_simulator() -> None:
+    runner = Emulated({"share": True}, 60)
+    flow = {"from": "n1", "to": "n2", "app": "file", "bytes": "1M"}
+    scenario: dict[str, Any] = {
+        "topology": {"words": "linear,2,snr=3", "set": "TB-W3"},  # no frame arrives
+        "stop": {"time": "12s"},
+        "flow": [
+            {**flow, "protocol": "tcp-newreno"},  # asks for a minute
+            {**flow, "protocol": "tcp-newreno,rto_initial=400ms,syn_tries=2"},
+        ],
+    }
+    runner.check(scenario)
+    real = json.loads(insist(runner, scenario, [], "unanswered").json())
+    model = json.loads(mesh(scenario).json())
+    for outcome in (real, model):
+        asks, gave_up = outcome["flows"]
+        assert outcome["sim_seconds"] == pytest.approx(12.0, abs=0.01)
+        assert (asks["fault"], gave_up["fault"]) == (None, "TimedOut")
+        for one in (asks, gave_up):
+            assert (one["bytes"], one["finished"], one["goodput_bps"]) == (0, False, 0.0)
+            assert one.get("connected_s") is None and one["start_s"] < 1.0
+        assert 1.0 < gave_up["fault_s"] < 4.0
+
+
 def test_wires_on_sim_and_live(tmp_path: Path) -> None:
     run(WIRE, tmp_path, "sim")
     live = run(WIRE, tmp_path, "live")

@@ -212,12 +212,12 @@ def test_a_probe_that_was_recorded_is_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("copies", [1, 2])
 def test_the_scale_of_fairness_ends_at_one(tmp_path: Path, copies: int) -> None:
-    from wifu.figures import spread, style
+    from wifu.figures import shares, style
 
     text = CHAIN.replace("copies = 2", f"copies = {copies}").replace("runs = 5", "runs = 2")
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
     with style.context():
-        figure, _, _ = spread.fairness(found, {"x": "hops"})
+        figure, _, _ = shares.fairness(found, {"x": "hops"})
         bottom, top = figure.axes[0].get_ylim()
         plt.close(figure)
     assert bottom < found.sample("jain").min()

@@ -7,8 +7,8 @@ import pytest
 from fake import fake
 
 import wifu
+from wifu import outlets, report, rings
 from wifu import plan as plans
-from wifu import report, rings
 from wifu.screen import dry, screen
 from wifu.store import Store
 
@@ -54,7 +54,12 @@ def test_queues_that_do_the_work_are_not_told(words: str, more: str, queues: str
 
 def test_where_no_node_has_a_radio_its_queue_is_in_vain() -> None:
     (told,) = rings.warnings(plan("linear,3,wire=8Mb/s"))
-    assert told.startswith("radio.queue changes nothing here, where no node has a radio")
+    assert told.startswith("radio.queue changes nothing here, where no node has a radio: wires")
+    (told,) = rings.warnings(plan("linear,3,wire=8Mb/s", "radio.ring = 2\nradio.attempts = 3"))
+    assert told.startswith("radio.attempts, radio.queue, radio.ring change nothing here")
+    text = TEXT.format(words="linear,3,wire=8Mb/s", more="", queues="[3, 4]")
+    (told,) = rings.warnings(plans.parse(text.replace("radio.queue", "radio.attempts")))
+    assert told == "radio.attempts changes nothing here, where no node has a radio."
 
 
 def test_it_is_told_before_and_after_a_run(tmp_path: Path) -> None:
@@ -70,3 +75,53 @@ def test_it_is_told_before_and_after_a_run(tmp_path: Path) -> None:
 def test_dry_run_has_it_as_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dry(given := plan(), Store(tmp_path / "none"), as_json=True)
     assert json.loads(capsys.readouterr().out)["queues"] == rings.warnings(given)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "rings_of", "told"),
+    [
+        ("atp-adaptive", "[2, 200]", True),
+        ("tp-alpha", "[2, 200]", True),
+        ("tcp-newreno", "[2, 200]", False),
+        ("atp", "[200]", False),
+    ],
+)
+def test_rings_below_protocols_that_are_paced_by_them_are_told(
+    protocol: str, rings_of: str, told: bool
+) -> None:
+    text = TEXT.format(words="linear,3", more="", queues=rings_of).replace(
+        "radio.queue", "radio.ring"
+    )
+    found = rings.warnings(plans.parse(text.replace("tcp-newreno", protocol)))
+    words = f"{protocol} sends by the delay of nodes, which counts from the driver's ring on"
+    assert [one.startswith(words) for one in found] == [True] * told
+
+
+QUEUES = """
+name = "queues"
+runs = 2
+pair = "aqm"
+[scenario]
+topology.words = "linear,3,wire=10M,queue=100"
+[[scenario.flow]]
+from = "n1"
+to = "n3"
+protocol = "tcp-cubic"
+[vary.aqm]
+droptail = {}
+red = { "host.queue.kind" = "red" }
+"""
+
+
+def test_that_transports_wait_at_their_own_queue_is_told_where_disciplines_are_compared() -> None:
+    (told,) = outlets.warnings(plans.parse(QUEUES))
+    assert told.startswith("a transport waits for room") and "(flow 1 at n1)" in told
+    elsewhere = QUEUES.replace(
+        '"host.queue.kind" = "red"', '"host.queue" = { kind = "red", nodes = ["n2"] }'
+    )
+    for text in (
+        QUEUES.replace("tcp-cubic", "udp"),
+        QUEUES.replace("droptail = {}", ""),
+        elsewhere,
+    ):
+        assert outlets.warnings(plans.parse(text)) == []

@@ -1,5 +1,6 @@
 """Figures of what each flow gets, pooled distributions, and flows that get nothing any more."""
 
+import json
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
@@ -353,6 +354,25 @@ def test_figures_are_written(starved: wifu.Results, tmp_path: Path) -> None:
 
     made = figures.draw(starved, {"kind": "flows", "sorted": True, "columns": 1}, tmp_path)
     assert made.svg.exists() and "strongest first" in made.svg.read_text()
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_flows_that_are_ahead_by_turns_are_told(tmp_path: Path, always: bool) -> None:
+    def turns(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        first, second = outcome["flows"][:2]
+        one, other = (first, second) if always or scenario["run"] % 2 else (second, first)
+        for flow, octets in ((one, 2_000_000), (other, 20_000)):
+            flow |= {"bytes": octets, "start_s": 0.0, "last_byte_s": 2.0 + scenario["run"] / 9}
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(STARVED), tmp_path / "r", runner=turns)
+    _, caption = drawn(found, kind="flows")
+    assert ("Now one flow is ahead and now another" in caption) != always
+    assert "ahead and now" not in drawn(found, kind="flows", sorted=True)[1]
+    # Of delays the least is ahead.
+    delays = drawn(found, kind="flows", metric="delay")[1]
+    assert "Now one flow is ahead" not in delays or not always
 
 
 def test_all_together_is_what_the_network_carried(tmp_path: Path) -> None:

@@ -111,7 +111,10 @@ def test_recording_changes_nothing() -> None:
     quiet = wifu.run({**SCENARIO, "record": {}})
     loud = wifu.run(SCENARIO)
     assert quiet.outcome["trace_hash"] == loud.outcome["trace_hash"]
-    assert quiet.frames().empty
+    with pytest.raises(LabError, match=r"no frames were recorded: record\.frames = true"):
+        quiet.frames()
+    with pytest.raises(KeyError, match=r"none were recorded: record\.series = true"):
+        quiet.series("flow.1.cwnd")
 
 
 def test_delayed_acknowledgements_are_delayed() -> None:
@@ -169,7 +172,7 @@ def test_a_dry_run_refuses_what_the_run_would(tmp_path: Path) -> None:
             cwd=tmp_path, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 2, done.stdout
-        assert "did you mean `tcp-sack`" in done.stderr.replace("\n", " ")
+        assert "did you mean `tcp-sack`" in " ".join(done.stderr.split())
         assert done.stdout == ""
 
 

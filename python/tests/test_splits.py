@@ -7,7 +7,8 @@ import pytest
 from test_cautions import PLAN, made, said
 
 import wifu
-from wifu import report, unlike
+from wifu import plan as plans
+from wifu import report, splits, unlike
 
 RENO, NEWRENO = "tcp-reno", "tcp-newreno"
 REASON = "nodes split TCP, whose halves are not counted"
@@ -51,3 +52,61 @@ def test_goodput_is_of_both_halves(tmp_path: Path) -> None:
     some = found(tmp_path, {"accepted": 1})
     assert REASON not in unlike.reasons(some, some.plan.cells, "goodput")
     assert "Nodes split" not in said(some, "goodput")
+
+
+def test_flows_that_pass_no_splitter_are_of_their_whole_way(tmp_path: Path) -> None:
+    text = """
+    name = "s"
+    runs = 2
+    pair = "protocol"
+    metrics = ["retransmissions"]
+    [scenario]
+    topology.words = "linear,4,wire=10M"
+    stop.time = "2s"
+    split = [{ nodes = ["n3"] }]
+    [[scenario.flow]]
+    from = "n1"
+    to = "n4"
+    protocol = "{protocol}"
+    jitter = "5ms"
+    [[scenario.flow]]
+    from = "n1"
+    to = "n2"
+    protocol = "{protocol}"
+    [vary]
+    protocol = ["tcp-newreno", "tcp-sack"]
+    """
+    results = wifu.campaign(plans.parse(text), tmp_path / "r")
+    assert "Nodes split TCP" in said(results, "retransmissions@1")
+    assert "Nodes split TCP" not in said(results, "retransmissions@2")
+    assert REASON not in unlike.reasons(results, results.plan.cells, "srtt@2")
+
+
+@pytest.mark.parametrize(
+    ("split", "told"),
+    [
+        ('near = "tcp-newreno"', "run tcp-newreno in every cell (split.1.near)"),
+        ('near = "{protocol}"\nfar = "tcp-cubic"', "run tcp-cubic in every cell (split.1.far)"),
+        ('near = "tcp-newreno"\nfar = "{protocol}"', ""),
+        ('near = "{protocol}"', ""),
+        ("", ""),
+    ],
+)
+def test_levels_that_are_the_same_behind_a_splitter_are_told(split: str, told: str) -> None:
+    plan = plans.parse(f"""
+    name = "s"
+    [scenario]
+    topology.words = "linear,4,wire=10M"
+    [[scenario.split]]
+    nodes = ["n2"]
+    {split}
+    [[scenario.flow]]
+    from = "n1"
+    to = "n4"
+    protocol = "{{protocol}}"
+    [vary]
+    protocol = ["tcp-newreno", "tcp-bbr"]
+    """)
+    assert [told in text and "behind n2" in text for text in splits.warnings(plan)] == [
+        True
+    ] * bool(told)

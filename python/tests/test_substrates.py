@@ -994,9 +994,10 @@ def test_substrates_side_by_side(
         ),
     )
     with style.context(columns):
-        figure, _, _ = beside.substrates(every, found, "retransmissions")
+        figure, _, caption = beside.substrates(every, found, "retransmissions")
         style.fold(figure)
         figure.draw_without_rendering()
+    assert "; n runs per cell: 8 on sim, 5 on emu; " in caption
     assert len(figure.axes) == (1 if columns is None else 2)
     assert figure.get_figwidth() == 3.5 if columns else figure.get_figwidth() <= 13
     bars: list[Any] = [p for axis in figure.axes for p in axis.patches]

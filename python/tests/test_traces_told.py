@@ -75,3 +75,16 @@ def test_delivery_of_a_sequence_is_over_all_halves(tmp_path: Path) -> None:
     assert "what is drawn is of the source's half" not in caption
     assert "the dots are of the source's half" in caption
     assert "the line is what the last receiver got in order, behind all halves" in caption
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [('app = "http"', True), ('app = "http"\npersistent = true', False), ("", False)],
+)
+def test_offsets_that_begin_anew_with_each_connection_are_told(
+    tmp_path: Path, more: str, told: bool
+) -> None:
+    text = CHAIN.replace("copies = 2", f"copies = 2\n{more}").replace("runs = 5", "runs = 1")
+    results = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    caption = drawn(results, kind="sequence", where={"hops": 3})[1]
+    assert ("offsets of the dots begin anew" in caption) is told

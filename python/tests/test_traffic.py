@@ -17,6 +17,9 @@ from wifu.runner import mesh
 from wifu.traffic import Traffic
 from wifu.watch import watched
 
+# They share ports of the loopback device.
+pytestmark = pytest.mark.real_time
+
 # Of datagrams, over the loopback device -----------------------------------------------------------
 
 DATAGRAMS = {"from": "n1", "to": "n2", "protocol": "udp", "rate": "2M"}

@@ -1,6 +1,7 @@
 """Cells whose numbers are not of the same: there is no better or worse between them."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ from fake import FakeResult, pairs
 from test_cautions import PLAN, both, made, said
 
 import wifu
-from wifu import cautions, report, unlike
+from wifu import cautions, hostcost, report, unlike
 from wifu import plan as plans
 from wifu.errors import PlanError
+from wifu.figures.words import Words
 from wifu.metrics import Measure, run_row
 
 SHARES = ("p50_s", "p95_s", "p99_s")
@@ -215,8 +217,18 @@ def test_a_competitor_that_is_always_the_same_is_told(tmp_path: Path) -> None:
     for metric, alone in (("goodput", "goodput"), ("aggregate", "goodput"), ("delay", "delay")):
         told = said(found, metric)
         assert words in told and f"`{alone}@1` is of flow 1, whose protocol" in told, metric
-    for metric in ("goodput@1", "goodput@2", "loss", "srtt"):  # which has no value here
+    for metric in ("goodput@1", "loss", "srtt"):  # which has no value here
         assert "in every cell that is compared" not in said(found, metric)
+    # Of the competitor alone the heading says so, too.
+    told = "Flow 2 is tcp-cubic in every cell that is compared: levels change the protocol of"
+    assert (
+        told in said(found, "goodput@2") and told in found.plot("bars", metric="goodput@2").caption
+    )
+    names = Words(found, {})
+    assert names.scale("goodput@2") == "goodput, flow 2 (tcp-cubic), Mb/s"
+    assert names.scale("goodput@1") == "goodput, flow 1, Mb/s"
+    called = Words(found, {"label": {"goodput@2": {"title": "the rival's"}}})
+    assert called.metric("goodput@2") == "the rival's"
     # What another axis changes is the same in what is compared.
     rivals = text.replace('"tcp-cubic"', '"{rival}"').replace(
         "[vary]", '[vary]\nrival = ["tcp-cubic", "tcp-vegas"]'
@@ -263,7 +275,7 @@ def test_shares_with_a_competitor_that_is_always_the_same_are_no_merit(tmp_path:
         assert reason not in unlike.reasons(found, found.plan.cells, metric), metric
     caption = str(found.plot("fairness").caption)
     assert "Flow 3 is tcp-cubic in every cell that is compared" in caption
-    assert "neither colour nor bold" in caption
+    assert "neither colour" not in caption, "tables have it"
     # Of flows that all change, or none of which does, nothing is said.
     for n, (own, plan) in enumerate(
         ((2, text.replace(rival, "copies = 2\n")), (3, text.replace('"tcp-cubic"', '"{protocol}"')))
@@ -452,6 +464,28 @@ def test_delays_under_unlike_loads_are_not_compared(tmp_path: Path) -> None:
     like = made(tmp_path / "b", {**flows, "tcp-newreno": [LOAD, probe(0, 1000, 0.05)]}, TEXT)
     assert report.best_of(like, "one_way_p95") == {"tcp-newreno"}
     assert said(like, "one_way_p95") == "" and "why" not in like.compare("one_way_p95")
+    # A file has the same bytes, however long it takes.
+    slow = {**LOAD, "last_byte_s": 3 * LOAD["last_byte_s"]}
+    flows = {"tcp-reno": [LOAD, probe(0, 1000)], "tcp-newreno": [slow, probe(0, 1000, 0.05)]}
+    files = made(tmp_path / "d", flows, TEXT, sim_seconds=99.0)
+    (row,) = files.compare("one_way_p95").to_dict("records")
+    assert row["why"] == "the loads delivered more than 10 % apart"
+    assert " Mb/s: there is neither colour" in said(files, "one_way_p95")
+    # A load that did not begin before the run was over is none that was met.
+    never = {**LOAD, "start_s": 3.0, "bytes": 0, "last_byte_s": None, "first_byte_s": None}
+    over = probe(0, 0) | {"last_byte_s": 3.0, "until_s": 3.0, "one_way": told(0.1, 1000)}
+
+    def soon(scenario: dict[str, Any]) -> FakeResult:
+        protocol = scenario["flow"][0]["protocol"]
+        load = {"id": 1, "protocol": protocol, "app": "bulk", **never}
+        flows = [load, {"id": 2, "bytes": 9000, "start_s": 0.0, **over}]
+        trace = f"{protocol}{scenario['run']}"
+        outcome = {"sim_seconds": 3.0, "end": "done", "flows": flows, "trace_hash": trace}
+        return FakeResult(outcome, {})
+
+    none = wifu.campaign(plans.parse(TEXT), tmp_path / "e", runner=soon)
+    assert none.sample("one_way_p95").isna().all()
+    assert "16 of 16 runs were over (at 3 s) before their load began" in said(none, "one_way_p95")
     # Datagrams that are over before the load begins met none.
     before = probe(0, 0, 0.05) | {"last_byte_s": 3.0, "until_s": 3.0}
     idle = {
@@ -569,3 +603,50 @@ def test_an_axis_is_not_called_like_a_column_of_results(name: str) -> None:
     with pytest.raises(PlanError, match=f"column of the results.*such as `{name}_asked`"):
         plans.parse(text)
     assert plans.parse(text.replace(name, "size").replace('size = "{', 'bytes = "{')).axis("size")
+
+
+HOSTS = """
+name = "hosts"
+runs = 2
+pair = "protocol"
+metrics = ["goodput"]
+[scenario]
+topology = { words = "linear,2,rate=24M", set = "TB-B" }
+stop.time = "1s"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "{protocol}"
+app = "stream"
+time = "1s"
+jitter = "50ms"
+[vary]
+protocol = ["udp", "tcp-newreno"]
+"""
+
+
+def test_datagrams_cost_a_slow_host_nothing(tmp_path: Path) -> None:
+    reason = "packets cost hosts time of some flows alone"
+    found = wifu.campaign(plans.parse(HOSTS), tmp_path / "slow")
+    assert reason in unlike.reasons(found, found.plan.cells, "goodput")
+    assert "which stand beside them, none" in said(found, "goodput")
+    told = hostcost.note(found.plan)
+    assert "host.profile py, by TB-B), datagrams of `udp` and the kernel's TCP none;" in told
+    text = HOSTS.replace('"udp"', '"kernel:reno"')
+    emulated = plans.parse('on = ["emu"]\n' + text).variant("emu")
+    assert hostcost.exempt(SimpleNamespace(plan=emulated), emulated.cells, "goodput")
+    simulated = plans.parse('on = ["sim", "emu"]\n' + HOSTS)
+    told = hostcost.elsewhere(simulated, emulated)
+    assert told == "", "they have no cell in common"
+    levels = HOSTS.replace('["udp", "tcp-newreno"]', '["tcp-linux-reno", "tcp-newreno"]')
+    levels += '[emu.vary.protocol]\ntcp-linux-reno = "kernel:reno"\n'
+    simulated = plans.parse('on = ["sim", "emu"]\n' + levels)
+    told = hostcost.elsewhere(simulated, simulated.variant("emu"))
+    assert "(host.profile py) on sim alone in tcp-linux-reno: what differs" in told
+    # Neither between protocols, nor where hosts take no time.
+    tcps = HOSTS.replace('"udp", ', '"tcp-reno", ')
+    off = HOSTS.replace("[scenario]", '[scenario]\nhost.profile = "off"')
+    for n, text in enumerate((tcps, off)):
+        other = wifu.campaign(plans.parse(text), tmp_path / f"{n}")
+        assert reason not in unlike.reasons(other, other.plan.cells, "goodput")
+        assert "which stand beside them" not in said(other, "goodput")

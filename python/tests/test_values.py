@@ -1,7 +1,10 @@
+import json
+
 import pytest
 
 from wifu import values
 from wifu.errors import LabError
+from wifu.runner import mesh
 
 
 @pytest.mark.parametrize(
@@ -32,10 +35,31 @@ def test_quantities() -> None:
     assert values.octets("2M") == 2e6
     assert values.octets("64KiB") == 65536
     assert values.fraction("5%") == pytest.approx(0.05)
-    with pytest.raises(LabError, match="unknown unit sec"):
-        values.seconds("3sec")
+    with pytest.raises(LabError, match="unknown unit secs; did you mean `sec`"):
+        values.seconds("3secs")
+    for wrong in ("", "s", "_", ".", "e5", "1..2"):
+        with pytest.raises(LabError, match="is no time"):
+            values.seconds(wrong)
     with pytest.raises(LabError, match="True is no time"):
         values.seconds(True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2s", "2 sec", "2000ms", "2_000_000us", "2000000 µs", ".05min", "2.s"],
+)
+def test_times_are_read_as_the_simulator_reads_them(text: str) -> None:
+    flow = {"from": "n1", "to": "n2", "protocol": "udp", "rate": "10k"}
+    scenario = {"topology": {"words": "minimal"}, "stop": {"time": text}, "flow": [flow]}
+    ended = json.loads(mesh(scenario).json())["sim_seconds"]
+    assert values.seconds(text) == pytest.approx(ended)
+
+
+@pytest.mark.parametrize("text", ["2kB", "2KB", "2 k", "2K", "2_000", "2000B", "2KiB", "0.002M"])
+def test_sizes_are_read_as_the_simulator_reads_them(text: str) -> None:
+    flow = {"from": "n1", "to": "n2", "protocol": "tcp-newreno", "app": "file", "bytes": text}
+    scenario = {"topology": {"words": "minimal"}, "stop": {"time": 9}, "flow": [flow]}
+    assert values.octets(text) == json.loads(mesh(scenario).json())["flows"][0]["bytes"]
 
 
 def test_templates_become_values_or_text() -> None:

@@ -49,6 +49,22 @@ def test_what_nodes_send_again_is_told_beside_retransmissions(tmp_path: Path) ->
     assert why(one, "retransmissions") == [] and "copies" not in said(one, "retransmissions")
 
 
+def test_copies_that_are_lost_are_no_lost_data(tmp_path: Path) -> None:
+    def flow(copies: int) -> dict[str, Any]:
+        packets = {"sent": 700, "inside": 0, "delivered": 690, "copies": copies}
+        return {"packets": packets}
+
+    reason = "copies that nodes sent count as lost, too"
+    some = found(tmp_path / "a", flow(0), flow(140), "loss")
+    assert reason in why(some, "loss") and report.best_of(some, "loss") == set()
+    words = said(some, "loss")
+    assert "by each packet that ends sent there were tcp-newreno 0.2." in words
+    few = found(tmp_path / "b", flow(0), flow(14), "loss")
+    assert reason not in why(few, "loss") and "Copies that nodes" not in said(few, "loss")
+    both = found(tmp_path / "c", flow(140), flow(150), "loss")
+    assert reason not in why(both, "loss") and "Copies that nodes" in said(both, "loss")
+
+
 def test_frames_of_more_acknowledgements_fail_less(tmp_path: Path) -> None:
     links = [{"from": "n1", "to": "n2", "frames": 1000}]
     nodes = [{"name": "n1", "frames": 1000, "failed": 10, "retries": 100}]

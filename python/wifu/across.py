@@ -50,10 +50,11 @@ def sentence(results: Results, cells: Sequence[Cell], spec: Mapping[str, Any], a
     told = []
     for metric in metrics_of(results, spec):
         groups = beside(cells, by)
-        found = (why for group in groups for why in unlike.reasons(results, group, metric))
-        if whys := list(dict.fromkeys(found)):
+        found = [whys for group in groups if (whys := unlike.reasons(results, group, metric))]
+        if whys := list(dict.fromkeys(why for own in found for why in own)):
             named = "; ".join(whys[:MOST]) + (f"; {len(whys) - MOST} more" * (len(whys) > MOST))
-            told.append(f"by {metric_of(metric).label} ({named})")
+            some = f" in {len(found)} of {len(groups)} comparisons" * (len(found) < len(groups))
+            told.append(f"by {metric_of(metric).label}{some} ({named})")
     if not told:
         return ""
-    return f"Nor is any level of {axis} to be called better or worse {first(told)}."
+    return f"No level of {axis} is to be called better or worse {first(told)}."

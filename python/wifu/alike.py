@@ -90,9 +90,11 @@ class Difference:
     """How often radios try frames with a whole packet, where RTS makes that differ."""
     cells: int = 1
     of: int = 1
+    called: Pair | None = None
+    """What the plan calls both where it shows them."""
 
-    def sentence(self) -> str:
-        """All that in a sentence; the parameters that matter most often are named."""
+    def sentence(self, most: int = NAMED) -> str:
+        """All that in a sentence; so many parameters, those that matter most often, are named."""
         told = []
         one, two = self.profiles
         if self.kernel:
@@ -108,10 +110,13 @@ class Difference:
             f"the scenario's {name} is {a} for {self.level}, {b} for {self.baseline}"
             for name, (a, b) in self.scenario.items()
         ]
-        all_of = [*(f"{name} {a}, not {b}" for name, (a, b) in self.parameters.items()), *keys]
-        told += all_of[:NAMED]
-        if len(all_of) > NAMED:
-            told.append(f"and {len(all_of) - NAMED} more")
+        values = [
+            (name, *(_meant(name, v) for v in pair)) for name, pair in self.parameters.items()
+        ]
+        all_of = [*(f"{name} {a}, not {b}" for name, a, b in values), *keys]
+        told += all_of[:most]
+        if len(all_of) > most:
+            told.append(f"and {len(all_of) - most} more")
         if self.attempts is not None:
             a, b = self.attempts
             told.append(
@@ -122,6 +127,9 @@ class Difference:
             str(label) if str(label) == w else f"{label} ({w})" if w else str(label)
             for label, w in zip((self.level, self.baseline), self.words, strict=True)
         ]
+        if self.called is not None:  # tables know them by these names
+            names = zip(self.called, shown, strict=True)
+            shown = [own if own == name else f"{name} ({own})" for name, own in names]
         where = "" if self.cells == self.of else f" in {self.cells} of {self.of} comparisons"
         return (
             f"{shown[0]} and {shown[1]} differ{where} in more than their names say: "
@@ -145,6 +153,11 @@ class Difference:
         }
 
 
+def _meant(name: str, value: str) -> str:
+    """What a value is, where a number stands for something else."""
+    return "the MTU's" if (name, value) == ("mss", "0") else value
+
+
 def differences(plan: Plan, baseline: Label | None = None) -> list[Difference]:
     """For each level of the plan's `pair` what it and the baseline differ in besides their names;
     likewise, with the first level, of other axes whose levels stand beside each other (`beside`).
@@ -157,11 +170,21 @@ def differences(plan: Plan, baseline: Label | None = None) -> list[Difference]:
             told = _difference(axis, plan, one, two)
             found.setdefault((axis, str(pair.levels[0].label)), []).append(told)
     out = []
-    for every in found.values():
+    for (axis, _), every in found.items():
         known = [d for d in every if d is not None]
         if known:
-            out.append(replace(known[0], cells=len(known), of=len(every)))
+            told = replace(known[0], cells=len(known), of=len(every))
+            out.append(replace(told, called=_shown_as(plan, axis, (told.level, told.baseline))))
     return out
+
+
+def _shown_as(plan: Plan, axis: str, labels: tuple[Label, Label]) -> Pair | None:
+    """What a plan calls two levels, if it calls one otherwise; formulas are for figures alone."""
+    given = plan.labels.get(axis)
+    names = given if isinstance(given, Mapping) else {}
+    one, two = (str(names.get(str(label), label)) for label in labels)
+    plain = "$" not in one + two
+    return (one, two) if plain and (one, two) != (str(labels[0]), str(labels[1])) else None
 
 
 def compared(plan: Plan) -> list[str]:
@@ -369,7 +392,16 @@ def _at(tree: Value, path: Sequence[str]) -> Value:
 
 def _shown(value: Value) -> str:
     """A value as plans write it, as far as that matters to a reader."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{k} = {_written(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _written(value: Value) -> str:
+    """A value inside of others, where text is in quotes."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else _shown(value)
 
 
 def _unsaid(

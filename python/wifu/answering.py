@@ -57,7 +57,8 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
     rows = carriers(rows_of(results, cells), metric)
     if "asked_retransmissions" in rows and rows["asked_retransmissions"].notna().any():
-        by = rows[rows["flow"].isin(flows)].groupby("cell", sort=False)
+        known = rows["asked_retransmissions"].notna() & rows["flow"].isin(flows)
+        by = rows[known].groupby("cell", sort=False)
         means = by["asked_retransmissions"].sum() / by["run"].nunique()
         each = [f"{cell} {mean:.3g}" for cell, mean in means.items()]
         told += f": who asks retransmitted, per run, {first(each, MOST)}"

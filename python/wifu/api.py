@@ -19,6 +19,7 @@ from wifu import (
     cautions,
     cutoff,
     metrics,
+    outlets,
     paired,
     rings,
     stats,
@@ -27,7 +28,7 @@ from wifu import (
     unlike,
 )
 from wifu.campaign import Campaign, Progress
-from wifu.cells import Cell, Label
+from wifu.cells import Cell, Label, level_names
 from wifu.errors import LabError, nearest
 from wifu.metrics import Measure
 from wifu.plan import Plan
@@ -52,7 +53,8 @@ HOLM = "Holm, over the cells of each table"
 
 
 NEWEST = metrics.column("sum_rates")
-NEWEST_OF_FLOWS = "split"
+NEWER = tuple(map(metrics.column, ("connecting", "delay_p95")))
+NEWER_OF_FLOWS = ("split", "connecting_s")
 """Columns that tables of older labs lack, as they may `cutoff.COUNT`."""
 
 
@@ -85,8 +87,8 @@ class Results:
 
     def _newest(self) -> bool:
         """Whether the tables are as this lab writes them."""
-        known = all(name in self.runs for name in (NEWEST, cutoff.COUNT, metrics.column("known")))
-        return known and NEWEST_OF_FLOWS in self.flows
+        known = all(name in self.runs for name in (NEWEST, cutoff.COUNT, *NEWER))
+        return known and all(name in self.flows for name in NEWER_OF_FLOWS)
 
     def _renew(self, axes: list[str]) -> None:
         """Tables that an older lab wrote hold what it took for these metrics: made anew from the
@@ -135,11 +137,7 @@ class Results:
         for name, wanted in (where or {}).items():
             axis = self.plan.axis(name)
             known = {str(v.label) for v in axis.levels}
-            values = wanted if isinstance(wanted, list) else [wanted]
-            # Beside fractions a table has whole numbers as 1.0.
-            whole = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
-            pairs = zip(values, whole, strict=True)
-            labels = {str(v) if str(v) in known else str(w) for v, w in pairs}
+            labels = level_names(wanted, known)
             for label in labels - known:
                 raise LabError(f"axis {name} has no {label}; {nearest(label, known)}")
             chosen = [c for c in chosen if str(c.labels[name]) in labels]
@@ -417,7 +415,7 @@ class Results:
             "differences": [d.to_json() for d in self.differences()],
             "left_out": self._bad(),
             "profiles": [*taken.halves(self.plan), *taken.notes(self.plan)],
-            "queues": rings.warnings(self.plan),
+            "queues": [*rings.warnings(self.plan), *outlets.warnings(self.plan)],
             "notes": {k: said for k, frame in tables.items() if (said := self._said(k, frame))},
             "tables": {k: rows(frame, k) for k, frame in tables.items() if not frame.empty},
         }
@@ -517,11 +515,17 @@ class Results:
 
 
 def run(scenario: Mapping[str, Any] | str | Path, runner: Runner = mesh, **changes: Any) -> Run:
-    """Run a scenario: a dict, TOML text, or the path of a TOML file.
+    """Run a scenario: a dict, TOML text, or the path of a TOML file. LabError if there is none.
 
     `changes` set top-level keys: `wifu.run("mesh.toml", seed=7)`.
     """
     if isinstance(scenario, Path) or (isinstance(scenario, str) and "\n" not in scenario):
+        if not Path(scenario).is_file():
+            raise LabError(
+                f"{scenario}: there is no such file; a scenario is a dict, TOML text or the path "
+                "of a file, and words of a topology are {'topology': {'words': 'linear,3'}, ...} "
+                "in it"
+            )
         tree = toml.loads(Path(scenario).read_text(), Path(scenario))
     elif isinstance(scenario, str):
         tree = toml.loads(scenario)

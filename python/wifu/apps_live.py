@@ -26,6 +26,10 @@ KEYS = {
 FOREVER = 86_400
 """Seconds (a day) that a flow lasts which the run's end cuts short."""
 
+PATIENCE = 600.0
+"""Seconds of the run that a connection may take to open. A TCP gives up sooner by itself, as it
+does in the simulator."""
+
 ENDLESS = 10**15
 """Bytes (a petabyte) that no transfer comes to the end of."""
 
@@ -135,7 +139,6 @@ def options(
     """Options of `wifu perf` for an application that begins nothing new after so many seconds."""
     found = ["--app", words(given, slower)]
     found += ["--stream", stream] if stream else []
-    found += ["--connect-timeout", str(round(10_000 * slower))]
     if lasts is not None:
         found += ["-t", f"{lasts * slower:.9f}"]
     elif not finite(given):

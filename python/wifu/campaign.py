@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wifu import holding, lastsent, provenance, stats, toml
+from wifu import chance, holding, lastsent, provenance, stats, toml
 from wifu.causes import cause
 from wifu.cells import Cell
 from wifu.emulated import insist
@@ -214,10 +214,14 @@ def narrow(sample: Sequence[float], share: float, least: int = LEAST_RUNS) -> bo
 
 
 def _same(values: Sequence[float], unknown: bool = False) -> bool:
-    """Whether all are the same; `unknown` where none is a number."""
+    """Whether all are the same; `unknown` where none is a number. One that is known beside some
+    that are not is no sample at all.
+    """
     known = [v for v in values if v == v]
     if not known:
         return unknown
+    if len(known) == 1 < len(values):
+        return False
     # Zeros are cells where nothing arrives.
     return max(known) > 0 and max(known) - min(known) <= stats.SAME * max(known)
 
@@ -478,13 +482,16 @@ class Campaign:
             same_trace = len(traces) == 1 and traces != {None}
             # A wire that is full carries the same in all, however its flows share it.
             same_value = _same(values) and _same(self._rates[name], unknown=True)
-            if same_trace or same_value:
+            if same_trace or (same_value and not self._seldom(name)):
                 few = len(set(values)) > 1 and f" (within {stats.SAME:g} of each other)"
                 raise ReplicateError(
                     f"cell {name}: {len(seen)} replicates gave identical results{few or ''}: they "
                     "are one sample. Give the scenario something random (flow.jitter, a fading "
                     "link), or say deterministic = true, which runs each cell once"
                 )
+
+    def _seldom(self, cell: str) -> bool:
+        return any(chance.seldom(c.scenario) for c in self.plan.cells if c.name == cell)
 
     def _check_exact(self) -> None:
         """Refuse one run for all where a second one, with other random numbers, has other results,

@@ -12,13 +12,17 @@ import pandas as pd
 from wifu import (
     answering,
     crowded,
+    demand,
     faults,
     fixed,
     flooding,
     heldback,
+    hostcost,
     knowing,
     misread,
+    overlooked,
     ramp,
+    roundtrips,
     segments,
     splits,
     starving,
@@ -30,7 +34,7 @@ from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
-from wifu.metrics import column, parts, unstarted
+from wifu.metrics import column, of_datagrams, parts, unstarted
 from wifu.probes import arrived, few, outlasting, unprobed
 from wifu.rows import RATES, Results, by_cell, compared, flows_of, rows_of
 from wifu.rows import carriers as carriers
@@ -39,17 +43,14 @@ from wifu.unlike import (
     EVEN,
     alone,
     brief,
-    classes,
     counted,
     emptied,
     failing,
     handled,
     idle,
     loads,
-    mixed,
     numbers,
     passing,
-    samples,
     smallest,
     strangers,
     together,
@@ -102,15 +103,24 @@ def _once(every: Sequence[str]) -> list[str]:
     for told in every:
         pieces = BARE.split(told)
         if seen and len(pieces) > 1:
-            told = "".join(piece if n % 2 == 0 else AFTER[piece] for n, piece in enumerate(pieces))
+            told = _without(pieces)
         seen = seen or len(pieces) > 1
         out.append(told.strip())
     return out
 
 
+def _without(pieces: Sequence[str]) -> str:
+    """What stood around those words; behind a full stop what followed them begins a sentence."""
+    told = pieces[0]
+    for after, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        begins = after == "; " and told.rstrip().endswith(".")
+        told += AFTER[after] + (text[:1].upper() + text[1:] if begins else text)
+    return told
+
+
 def _beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows of datagrams that a metric leaves out."""
-    if metric not in (*RATES, "delay", "delay_median", *WHOLE):
+    if metric not in (*RATES, *OF_FINISHED, *WHOLE) or metric == "known":
         return ""
     rows = rows_of(results, cells)
     left = sorted({int(n) for n in rows[~rows.index.isin(carriers(rows).index)]["flow"]})
@@ -170,6 +180,8 @@ def _sum(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _absent(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows that had no time to start, or whose bytes took none."""
+    if of_datagrams(metric):
+        return _without_load(results, cells)
     if parts(metric)[0] not in RATES:
         return ""
     rows = carriers(rows_of(results, cells), metric)
@@ -192,17 +204,41 @@ def _absent(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return " ".join(told)
 
 
+def _limits(cells: Sequence[Cell]) -> dict[str, float]:
+    """The ends of runs, of those cells that have no other one than a time."""
+    stops = {c.name: c.scenario.get("stop") for c in cells}
+    plain = {n: s["time"] for n, s in stops.items() if isinstance(s, dict) and set(s) == {"time"}}
+    return {name: seconds(at) for name, at in plain.items()}
+
+
+def _without_load(results: Results, cells: Sequence[Cell]) -> str:
+    """Runs that were over before the load of their datagrams began, and before their own end."""
+    rows = rows_of(results, cells)
+    limits = rows["cell"].map(_limits(cells)).astype(float).fillna(np.inf)
+    load = rows[rows["flow_protocol"].ne("udp") & (rows["sim_seconds"] < limits)]
+    none = load["bytes"].eq(0) & unstarted(load["start_s"].fillna(0.0), load["sim_seconds"])
+    runs = [load["cell"], load["run"]]
+    found = load[none.groupby(runs).transform("all")]
+    if found.empty:
+        return ""
+    count = found[["cell", "run"]].drop_duplicates()
+    ends = found["sim_seconds"]
+    at = f"{ends.min():.4g} s" + (f" to {ends.max():.4g} s" if ends.max() > ends.min() else "")
+    return (
+        f"{len(count)} of {rows.groupby(['cell', 'run']).ngroups} runs were over (at {at}) before "
+        "their load began, as all flows that come to an end by themselves had: delays under load "
+        "have no value there. A flow of the load with an end (`bytes`, `time`) keeps a run going."
+    )
+
+
 def _ended_early(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows that had more to send when their run ended, long before its `stop.time`, as all that
     comes to an end by itself was over.
     """
     if parts(metric)[0] not in RATES or results.plan.measure.mode not in ("transfer", "receiver"):
         return ""
-    stops = {c.name: c.scenario.get("stop") for c in cells}
-    plain = {n: s["time"] for n, s in stops.items() if isinstance(s, dict) and set(s) == {"time"}}
-    limits = {name: seconds(at) for name, at in plain.items()}
     rows = carriers(rows_of(results, cells), metric)
-    ends = rows["cell"].map(limits).astype(float)
+    ends = rows["cell"].map(_limits(cells)).astype(float)
     own = rows["finished"].eq(False) & (rows["bytes"] > 0)
     own &= rows["fault"].isna() if "fault" in rows else True
     found = rows[own & (rows["sim_seconds"] < PART * ends)]
@@ -246,7 +282,7 @@ def _lasted(results: Results, cells: Sequence[Cell], metric: str) -> str:
 def _unconnected(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows that never connected, whose numbers are of no transfer."""
     base, every = parts(metric)[0], rows_of(results, cells)
-    if base not in (*RATES, *OF_FINISHED, *WHOLE) or base == "loss":
+    if base not in (*RATES, *OF_FINISHED, "finished", "connecting"):
         return ""
     missing = faults.unconnected(results, cells, metric)
     if missing.empty:
@@ -254,7 +290,7 @@ def _unconnected(results: Results, cells: Sequence[Cell], metric: str) -> str:
     why = ": their goodput is 0, and part of means and shares" if base in RATES else ""
     return (
         f"{len(missing)} of {len(carriers(every, metric))} flows never connected (by cell: "
-        f"{by_cell(missing, cells)}){why}.{flooding.kept_out(cells, missing)}"
+        f"{by_cell(missing, cells)}){why}.{flooding.kept_out(results, cells, missing)}"
     )
 
 
@@ -367,6 +403,50 @@ def _waits(flow: Mapping[str, Any]) -> bool:
     return flow.get("app") == "trace" and isinstance(rows, list) and rows[0][0] != rows[-1][0]
 
 
+def _otherwise_far(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """An axis called `hops` whose levels are not what routes have; or, without such an axis, routes
+    that are longer in some cells than in others.
+    """
+    rows = rows_of(results, cells)
+    if "flow_hops" not in rows or parts(metric)[0] not in RATES:
+        return ""
+    if all("hops" not in c.labels for c in cells):
+        return _unlike_ways(results, cells, metric)
+    known = rows[rows["flow"].eq(1) & rows["flow_hops"].notna()]
+    far = known.groupby("cell")["flow_hops"].agg(["min", "max"])
+    told = [
+        f"{low:g}{'' if low == high else f' to {high:g}'} at {c.labels['hops']}"
+        for c in cells
+        if c.name in far.index
+        for low, high in [far.loc[c.name]]
+        if isinstance(c.labels.get("hops"), int) and {low, high} != {float(c.labels["hops"])}
+    ]
+    if not told:
+        return ""
+    named = first(list(dict.fromkeys(told)), MOST)
+    return f"Routes of flow 1 have other hops than the level of `hops` says: {named}."
+
+
+def _unlike_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That routes are longer in some cells than in others, and whether they are compared."""
+
+    def means(own: Sequence[Cell]) -> pd.Series[float]:
+        rows = carriers(rows_of(results, own), metric)
+        return rows[rows["flow_hops"].notna()].groupby("cell")["flow_hops"].mean()
+
+    def apart(hops: pd.Series[float]) -> bool:
+        return len(hops) > 1 and bool(hops.max() - hops.min() > 0.05 * hops.max())
+
+    if not apart(every := means(cells)):
+        return ""
+    met = any(apart(means(group)) for group in compared(results, cells))
+    there = [f"{c.name} {every[c.name]:.2g}" for c in cells if c.name in every.index]
+    return (
+        f"Routes are not equally long in all cells{', not even in those that are compared' * met} "
+        f"(mean of the flows' hops, by cell: {first(there, MOST)})."
+    )
+
+
 def _both_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """That lost packets are of both directions."""
     rows = carriers(rows_of(results, cells), metric)
@@ -402,6 +482,7 @@ def _inside(results: Results, cells: Sequence[Cell], metric: str) -> str:
 SAID = (
     _beside,
     fixed.words,
+    fixed.beside,
     _apart,
     _sum,
     ways.above,
@@ -425,12 +506,12 @@ SAID = (
     arrived,
     loads,
     few,
-    mixed,
+    roundtrips.mixed,
     _paused,
     alone,
     numbers,
-    classes,
-    samples,
+    roundtrips.classes,
+    roundtrips.samples,
     smallest,
     tried,
     uncounted,
@@ -439,9 +520,11 @@ SAID = (
     misread.survivors,
     ramp.ramp,
     starving.floored,
+    starving.unseen,
     misread.recovered,
     misread.timerless,
     ways.copies,
+    ways.recounts,
     ways.untold,
     ways.asked,
     splits.words,
@@ -452,9 +535,15 @@ SAID = (
     ways.timings,
     ways.stayed,
     _both_ways,
+    _otherwise_far,
     _inside,
     handled,
     crowded.words,
     wholerun.words,
+    hostcost.words,
+    overlooked.words,
+    demand.wants,
+    demand.lateness,
+    demand.holds,
 )
 """What there is to say, each of a metric in some cells."""

@@ -8,8 +8,9 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from wifu import values
 from wifu.errors import LabError, PlanError, nearest, placeholders
@@ -25,6 +26,16 @@ MOST_CELLS = 100_000
 
 MOST_COPIES = 10_000
 """So many flows an entry with `copies` can stand for."""
+
+
+OF_PLANS = frozenset({
+    "name", "title", "about", "runs", "baseline", "pair", "metrics", "measure", "tolerance", "skip",
+    "zip", "deterministic", "run_timeout", "claims",
+})  # fmt: skip
+"""Keys of plans that may have got below a table."""
+
+ABOVE = "keys of the plan itself stand above the first [table]"
+"""What is said of them there."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +155,7 @@ def all_cells(
         )
     names: set[str] = set()
     index = 0
-    for point in itertools.product(*groups):
-        chosen = {axis.name: level for part in point for axis, level in part}
-        chosen = {a.name: chosen[a.name] for a in axes}
+    for chosen in _points(axes, groups):
         labels = {name: level.label for name, level in chosen.items()}
         if any(skips(rule, labels) for rule in skip):
             continue
@@ -159,6 +168,30 @@ def all_cells(
         names.add(name)
         yield Cell(index, name, labels, made, entries)
         index += 1
+
+
+def combinations(axes: Sequence[Axis], zipped: Sequence[Sequence[str]]) -> list[dict[str, Label]]:
+    """The labels of every combination of levels, those too that a `skip` leaves out."""
+    points = _points(axes, _grouped(axes, zipped))
+    return [{name: level.label for name, level in chosen.items()} for chosen in points]
+
+
+def _points(
+    axes: Sequence[Axis], groups: Sequence[Sequence[Sequence[tuple[Axis, Level]]]]
+) -> Iterator[dict[str, Level]]:
+    for point in itertools.product(*groups):
+        chosen = {axis.name: level for part in point for axis, level in part}
+        yield {a.name: chosen[a.name] for a in axes}
+
+
+def level_names(given: Any, known: Collection[str]) -> set[str]:
+    """What levels of an axis are called that are asked for by label; beside fractions a table has
+    whole numbers as 1.0.
+    """
+    wanted = given if isinstance(given, list) else [given]
+    whole = [int(v) if isinstance(v, float) and v.is_integer() else v for v in wanted]
+    pairs = zip(wanted, whole, strict=True)
+    return {str(v) if str(v) in known else str(w) for v, w in pairs}
 
 
 def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
@@ -192,6 +225,15 @@ def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
                 f"is neither a path in the scenario nor used in a template {{{axis.name}}}; {hint}",
                 f"vary.{axis.name}",
             )
+        for level in axis.levels if sets and axis.name not in refers else ():
+            if not level.paths and not level.table:
+                path = next(p for other in axis.levels for p in (*other.paths, "flow.1.protocol"))
+                raise PlanError(
+                    f"goes nowhere: other levels of this axis are tables of paths, and nothing has "
+                    f'{{{axis.name}}}; write {{ "{path}" = {json.dumps(level.value)} }}, or {{}} '
+                    "for the scenario as it is" + f"; {ABOVE}" * (level.label in OF_PLANS),
+                    f"vary.{axis.name}.{level.label}",
+                )
     for name in strange:
         for axis in axes:
             if any(level.table and name in level.paths for level in axis.levels):
@@ -248,6 +290,19 @@ def _grouped(
             [[(by[n], v) for n, v in zip(names, point, strict=True)] for point in together]
         )
     return groups
+
+
+def listed_flows(scenario: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+    """The flows of a scenario, with their numbers. The wired network's are files with `bytes`, or
+    without `time`, and go on until that else.
+    """
+    if "flow" in scenario or "protocol" not in scenario:
+        listed = scenario.get("flow")
+        every = enumerate(listed if isinstance(listed, list) else [], 1)
+        return [(n, flow) for n, flow in every if isinstance(flow, dict)]
+    ends = "bytes" in scenario or "time" not in scenario
+    flow = {"protocol": str(scenario["protocol"]), "app": "file" if ends else "bulk"}
+    return [(n, flow) for n in range(1, int(scenario.get("flows", 1)) + 1)]
 
 
 def skips(rule: Mapping[str, Value], labels: Mapping[str, Label]) -> bool:

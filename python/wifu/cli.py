@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from wifu import alike, cells, conduct, given, published, values
+from wifu import alike, conduct, given, published
 from wifu import claims as claiming
 from wifu import diverge as diverging
 from wifu import plan as plans
@@ -24,6 +24,7 @@ from wifu.errors import LabError, nearest
 from wifu.figures import ENDS, check_figure, draw
 from wifu.kinds import KINDS
 from wifu.metrics import RUN_METRICS
+from wifu.overrides import set_option
 from wifu.plan import Plan
 from wifu.report import write
 from wifu.rerun import again
@@ -388,10 +389,9 @@ def plot(
     spec: dict[str, Any] = {"kind": kind}
     if columns is not None:
         spec["columns"] = columns
-    axes = sorted((a.name for a in results.plan.axes), key=len, reverse=True)
+    levels = {a.name: [str(v.label) for v in a.levels] for a in results.plan.axes}
     for option in options or []:
-        key, _, value = option.partition("=")
-        _set_option(spec, key, value, axes)
+        set_option(spec, option, levels)
     if isinstance(spec.get("show"), str):
         spec["show"] = [spec["show"]]
     check_figure(results, spec)
@@ -400,22 +400,6 @@ def plot(
         out.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(getattr(drawn, out.suffix[1:]), out)
     screen.print(f"{out}: {escape(drawn.caption)}", highlight=False)
-
-
-def _set_option(spec: dict[str, Any], key: str, text: str, axes: Sequence[str]) -> None:
-    """Set a key of a figure; names of axes in it may have dots, and text has commas."""
-    head, _, rest = key.partition(".")
-    parts = [text] if head == "label" else values.sequence(text)
-    value = parts if len(parts) > 1 else parts[0]
-    if head not in ("where", "label") or not rest:
-        cells.set_path(spec, key, value)
-        return
-    axis = next((a for a in axes if f"{rest}.".startswith(f"{a}.")), rest)
-    table, level = spec.setdefault(head, {}), rest.removeprefix(axis).lstrip(".")
-    if level:
-        table.setdefault(axis, {})[level] = value
-    else:
-        table[axis] = value
 
 
 @app.command("list")

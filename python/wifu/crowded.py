@@ -1,34 +1,36 @@
 """Datagrams that begin where the data of a connection does, too. A transport waits until its node's
 queue has room and so keeps it full; a datagram that finds it full is refused. That is of this one
-queue: one on the way takes from both.
+queue (`wifu.outlets`): one on the way takes from both.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
-from wifu import values
+from wifu import holding, outlets, values
 from wifu.cells import Cell
-from wifu.flooding import Flow, floods, flows, over
+from wifu.flooding import Flow, floods, over
 from wifu.metrics import of_datagrams, parts
+from wifu.outlets import Outlet, Scenario
 from wifu.plan import Plan
-from wifu.rings import buffers
-from wifu.rows import RATES, Results, compared, rows_of
+from wifu.rows import RATES, Results, compared, flows_of, numbered, rows_of
 from wifu.stamps import first
-from wifu.underload import begins
+from wifu.transfers import of_tcp
 
 MOST = 4
-"""So many flows or cells are named."""
+"""So many cells are named."""
 
 SHORT = 250
 """Fewer packets than that, and a sender that meets no loss fills a queue with its ring."""
 
-WIRE = 1000
-"""Packets that wait in front of a wire that says nothing of it (`[[wire]]`)."""
+SEGMENT = 1400
+"""Octets in a packet: what is sent at a time fills no queue that holds it all."""
+
+ASKED: dict[str, Any] = {"request": 200, "response": "30k"}
+"""Octets of a question and of its answer, of which a scenario says nothing."""
 
 TOLD = 0.01
 """Of more of a cell's datagrams than this share, which their own node refused, it is told."""
@@ -40,44 +42,46 @@ REMEDY = (
 
 
 def beside(cell: Cell) -> dict[int, list[int]]:
-    """Flows of datagrams with a rate that begin where others may keep a queue without a discipline
-    full meanwhile: by their numbers those others.
+    """Flows of datagrams with a rate that begin where others may keep their queue, which has no
+    discipline, full meanwhile: by their numbers those others.
     """
-    every, found = flows(cell.scenario), dict[int, list[int]]()
+    every, found = flows_of(cell), dict[int, list[int]]()
     for n, flow in every:
-        if flow.get("protocol") != "udp" or floods(flow) or not _fills(cell, flow.get("from")):
+        if flow.get("protocol") != "udp" or floods(flow):
             continue
-        own = [k for k, f in every if f.get("protocol") != "udp" and _meet(f, flow)]
-        if own:
+        met = [(k, f) for k, f in every if f.get("protocol") != "udp" and _meet(f, flow)]
+        node = str(flow.get("from"))
+        at = outlets.outlet(cell.scenario, node, str(flow.get("to"))) if met else None
+        if at is None or at.holds >= SHORT or outlets.discipline(cell.scenario, node):
+            continue
+        if own := [k for k, f in met if _fills(cell.scenario, f, at)]:
             found[n] = own
     return found
 
 
 def _meet(one: Flow, other: Flow) -> bool:
-    """Whether data of both begins at one node, at some time that the scenario tells."""
+    """Whether both send at some time that the scenario tells."""
     start, begin = (values.seconds(flow.get("start", 0)) for flow in (one, other))
-    return begins(one) == begins(other) and start < over(other) and begin < over(one)
+    return start < over(other) and begin < over(one)
 
 
-def _fills(cell: Cell, node: Any) -> bool:
-    """Whether a node has a queue that is short enough to be full, and drops only then."""
-    if "queue" in (cell.scenario.get("host") or {}):
-        return False
-    return min(_wires(cell, node), min(map(sum, buffers(cell)), default=WIRE)) < SHORT
-
-
-def _wires(cell: Cell, node: Any) -> int:
-    """The shortest queue of a wire at a node."""
-    topology: Any = cell.scenario.get("topology") or {}
-    asked = re.findall(r"\bqueue=(\d+)", str(topology.get("words", "")))
-    listed = cell.scenario.get("wire") or topology.get("wire") or []
-    own = [wire.get("queue", WIRE) for wire in listed if node in (wire.get("a"), wire.get("b"))]
-    return min(map(int, [*asked, *own]), default=WIRE)
-
-
-def _named(numbers: Sequence[int]) -> str:
-    ordered = [str(n) for n in sorted(set(numbers))]
-    return f"flow{'s' if len(ordered) > 1 else ''} {first(ordered, MOST)}"
+def _fills(scenario: Scenario, flow: Flow, at: Outlet) -> bool:
+    """Whether data of a flow begins at the node of a queue, at an end or a half of its connection,
+    takes this queue, and is more at a time than that holds.
+    """
+    ends = str(flow.get("from")), str(flow.get("to"))
+    ways = [(ends, flow.get("bytes"))]
+    if flow.get("app") == "request":
+        question, answer = (flow.get(key, usual) for key, usual in ASKED.items())
+        ways = [(ends, question), (ends[::-1], answer)]
+    splits = at.node in holding.nodes_of(scenario) and of_tcp(str(flow.get("protocol")))
+    splits = splits and outlets.passes(scenario, ends, at.node)
+    return any(
+        (begin == at.node or splits)
+        and (size is None or values.octets(size) > SEGMENT * at.holds)
+        and outlets.outlet(scenario, at.node, end) == at
+        for (begin, end), size in ways
+    )
 
 
 def warnings(plan: Plan) -> Iterator[str]:
@@ -88,11 +92,12 @@ def warnings(plan: Plan) -> Iterator[str]:
         if found := beside(cell):
             own = [k for others in found.values() for k in others]
             verb = "begin" if len(found) > 1 else "begins"
+            does = "do" if len(set(own)) > 1 else "does"
             yield (
-                f"{_named(list(found)).capitalize()} of udp {verb} at a node where {_named(own)} "
-                f"does, too (cell {cell.name}): a transport waits for room in its own node's queue "
-                "and may keep it full, and datagrams that find it full are refused, which looks "
-                f"like losses on the way. {REMEDY}."
+                f"{numbered(found).capitalize()} of udp {verb} at a node where {numbered(own)} "
+                f"{does}, too (cell {cell.name}): a transport waits for room in its own node's "
+                "queue and may keep it full, and datagrams that find it full are refused, which "
+                f"looks like losses on the way. {REMEDY}."
             )
             return
 

@@ -10,14 +10,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import asked, faults
+from wifu import asked, faults, values
 from wifu.asked import ASKING
-from wifu.cells import Cell
+from wifu.cells import Cell, listed_flows
 from wifu.metrics import carriers, column, download_delays, parts
-from wifu.rows import Results, by_cell
-from wifu.transfers import known_times, learned, unlearned
+from wifu.plan import Plan
+from wifu.rows import Results, by_cell, flows_of
+from wifu.stamps import first
+from wifu.transfers import known_times, learned, percentile, unlearned
 
-OF_FINISHED = ("delay", "delay_median", "known")
+STATISTICS: Mapping[str, Callable[[list[float]], Any]] = {
+    "delay": np.mean,
+    "delay_median": np.median,
+    "delay_p95": percentile(95),
+    "delay_p99": percentile(99),
+    "known": np.mean,
+}
+OF_FINISHED = tuple(STATISTICS)
 """Metrics of the transfers that were finished, without those that take longest."""
 
 ENDING = ("file", "stream", "trace")
@@ -43,12 +52,10 @@ def _own(results: Results, cell: Cell, metric: str, wanted: Callable[[Any], bool
     a flow alone it is that flow.
     """
     only = parts(metric)[1]
-    flows = cell.scenario.get("flow")
     chosen = [
         n
-        for n, flow in enumerate(flows if isinstance(flows, list) else [], 1)
-        if isinstance(flow, dict) and flow.get("protocol") != "udp" and wanted(flow)
-        if only in (None, n)
+        for n, flow in flows_of(cell)
+        if flow.get("protocol") != "udp" and wanted(flow) and only in (None, n)
     ]
     rows = results.flows
     if "flow" not in rows:  # no run came out
@@ -60,9 +67,26 @@ def _files(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
     """Flows that are one transfer with an end of its own. Datagrams have none, since lost ones do
     not come.
     """
-    rows = _own(results, cell, metric, lambda flow: flow.get("app") in ENDING or _talk(flow))
+    stop = cell.scenario.get("stop", {}).get("time")
+
+    def ends(flow: Any) -> bool:
+        # A rate lacks nothing of who was to write for as long as the run lasted.
+        whole = not of_finished(metric) and _to_the_end(flow, stop)
+        return (flow.get("app") in ENDING or _talk(flow)) and not whole
+
+    rows = _own(results, cell, metric, ends)
     # Senders that are told before all has arrived have no time until they knew of it.
     return rows[~rows["split"].eq(True)] if _knows(metric) and "split" in rows else rows
+
+
+def _to_the_end(flow: Any, stop: Any) -> bool:
+    """Whether a flow writes until a time, and no bytes, which is not before its run's end."""
+    if stop is None or flow.get("bytes") or not (flow.get("time") or flow.get("stop_at")):
+        return False
+    begin = values.seconds(flow.get("start", 0))
+    last = [begin + values.seconds(flow["time"])] if "time" in flow else []
+    last += [values.seconds(flow["stop_at"])] if "stop_at" in flow else []
+    return min(last) >= values.seconds(stop)
 
 
 def _talk(flow: Any) -> bool:
@@ -226,7 +250,7 @@ def _times(
     """How long the transfers of a run took, in seconds, and those that were cut off or failed until
     it ended.
     """
-    only, listed, specs = parts(metric)[1], outcome["flows"], scenario.get("flow") or []
+    only, listed, specs = parts(metric)[1], outcome["flows"], dict(listed_flows(scenario))
     own = [listed[n] for n in carriers(listed)]
     own = own if only is None else [flow for flow in listed if flow["id"] == only]
     knows = _knows(metric)
@@ -237,8 +261,7 @@ def _times(
     for flow in own:
         took += times(flow)
         cut += [float(each["failed_s"]) for each in flow.get("requests_failed") or []]
-        at = int(flow["id"]) - 1
-        spec = specs[at] if at < len(specs) else {}
+        spec = specs.get(int(flow["id"]), {})
         file = (spec.get("app") in ENDING or _talk(spec)) and spec.get("protocol") != "udp"
         if file and (flow.get("finished") is False or (knows and unlearned(flow))):
             cut.append(max(0.0, float(outcome["sim_seconds"]) - float(flow.get("start_s") or 0.0)))
@@ -248,8 +271,7 @@ def _times(
 
 
 def _statistic(metric: str, took: list[float], cut: list[float]) -> float:
-    statistic = np.median if parts(metric)[0] == "delay_median" else np.mean
-    return float(statistic(took + cut)) if took or cut else 0.0
+    return float(STATISTICS[parts(metric)[0]](took + cut)) if took or cut else 0.0
 
 
 COUNT = "delay_cut_off"
@@ -317,21 +339,61 @@ def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def _asking_on(cells: Sequence[Cell], metric: str) -> list[int]:
+    """Flows that ask as long as there is time, of a metric of how long that takes."""
+    only = parts(metric)[1]
+    return sorted(
+        {
+            n
+            for cell in cells
+            if cell.scenario.get("stop", {}).get("requests") is None
+            for n, flow in flows_of(cell)
+            if flow.get("app") in ASKING and only in (None, n) and not flow.get("count")
+        }
+    )
+
+
 def _endless(cells: Sequence[Cell], metric: str) -> str:
     """How runs end with the last answer of flows that ask as long as there is time."""
-    only = parts(metric)[1]
-    asks = [
-        n
-        for cell in cells
-        if cell.scenario.get("stop", {}).get("requests") is None
-        for n, flow in enumerate(cell.scenario.get("flow", []), 1)
-        if flow.get("app") in ASKING and only in (None, n) and not flow.get("count")
-    ]
-    if not asks:
+    if not (asks := _asking_on(cells, metric)):
         return ""
-    return (
-        f" With a `count` of flow {min(asks)}, or `stop.requests`, a run ends with its last answer."
-    )
+    flows = f"flow{'' if len(asks) == 1 else 's'} {first([str(n) for n in asks])}"
+    return f" With a `count` of {flows}, or `stop.requests`, a run ends with its last answer."
+
+
+def warnings(plan: Plan) -> list[str]:
+    """What is told of a plan before it is run: flows that never start, and requests that the end of
+    its runs will cut off.
+    """
+    wanted = [m for m in plan.metrics if of_finished(m) and not _knows(m)]
+    asks = sorted({n for m in wanted for n in _asking_on(plan.cells, m)})
+    if not asks:
+        return _too_late(plan)
+    one = len(asks) == 1
+    flows = f"flow{'' if one else 's'} {first([str(n) for n in asks])}"
+    return [
+        *_too_late(plan),
+        f"{flows} {'asks' if one else 'ask'} until the run is over, which cuts off the last "
+        f"request: where that had taken longer than others, `{wanted[0]}` is the least that it can "
+        "be (≥). With a `count`, or `stop.requests`, runs end with the last answer.",
+    ]
+
+
+def _too_late(plan: Plan) -> list[str]:
+    """Flows that start no sooner than the runs of some cell are over."""
+    found: dict[tuple[int, float, float], list[str]] = {}
+    for cell in plan.cells:
+        if (last := cell.scenario.get("stop", {}).get("time")) is None:
+            continue
+        for n, flow in flows_of(cell):
+            begin, end = values.seconds(flow.get("start", 0)), values.seconds(last)
+            if begin >= end:
+                found.setdefault((n, begin, end), []).append(cell.name)
+    return [
+        f"flow {n} starts at {begin:g} s, and runs end at {end:g} s (stop.time): it never does, in "
+        f"{first(names)}."
+        for (n, begin, end), names in found.items()
+    ]
 
 
 def missing(results: Results, cells: Sequence[Cell], metric: str) -> str:

@@ -1,8 +1,9 @@
-"""How many digits of a number are shown."""
+"""How many digits of a number are shown, and where its unit stands."""
 
 from __future__ import annotations
 
 import math
+import re
 
 
 def number(value: float, like: float | None = None) -> str:
@@ -21,3 +22,9 @@ def number(value: float, like: float | None = None) -> str:
         return f"{value:.6f}"
     digits = max(0, min(6, 3 - math.floor(math.log10(abs(value)))))
     return f"{value:.{digits}f}"
+
+
+def with_unit(label: str, unit: str) -> str:
+    """Words and unit as they stand along a scale; once, if who called it so has said the unit."""
+    said = not unit or re.search(rf"[\s,(\[]{re.escape(unit)}[)\]]?$", label)
+    return label if said else f"{label}, {unit}"

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from wifu import alike, cautions, cutoff, skipped, stats, unlike
+from wifu import alike, cautions, cutoff, hostcost, skipped, stats, unlike
 from wifu.api import HOLM, Results
 from wifu.cells import Cell, Label
-from wifu.digits import number
+from wifu.digits import number, with_unit
 from wifu.errors import LabError
 from wifu.metrics import metric_of, parts
 from wifu.plan import Plan
@@ -31,10 +31,15 @@ from wifu.stamps import warned
 from wifu.store import Store, finite, write_parquet, write_whole
 from wifu.variants import SUBSTRATES
 
+if TYPE_CHECKING:
+    from wifu.figures.words import Words
+
 AGREE, DIFFER, OPEN = "agree", "differ", "open"
 FEW, ABSENT = "too few runs", "absent"
 SKIPPED = "skipped"
 """The plan leaves a cell out on one of the two."""
+FAILED = "no run"
+"""All runs of a cell failed or were excluded on one of the two."""
 APART = "not alike"
 """What is counted is of other loads."""
 LEAST = 3
@@ -70,7 +75,9 @@ class Row:
     missing: tuple[int, int] = (0, 0)
     """How many runs of each are missing to say that they differ."""
     why: str = ""
-    """Of what was skipped where, and by which rule."""
+    """Of what was skipped where, and by which rule; or where no run came out."""
+    called: str = ""
+    """The cell as the plan calls its levels."""
 
     @property
     def few(self) -> int:
@@ -98,7 +105,7 @@ class Row:
         counts = f"{self.reference.n}, {self.other.n}"
         known = math.isfinite(self.ks)
         return [
-            ", ".join(str(v) for v in self.labels.values()) or self.cell,
+            self.called or self.cell,
             *(
                 f"{'≥ ' if least and math.isfinite(value.estimate) else ''}{told(value)}"
                 f"{f' ({cut})' if cut else ''}"
@@ -168,6 +175,16 @@ class Divergence:
     """Keys of the scenario that are (`wifu.alike.scenarios`)."""
     cautions: tuple[str, ...] = ()
     """What is to be said beside the numbers."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the plan calls each metric."""
+
+    def label(self, metric: str) -> str:
+        """A metric without its unit."""
+        return self.labels.get(metric, metric_of(metric).label)
+
+    def scale(self, metric: str) -> str:
+        """A metric with its unit."""
+        return with_unit(self.label(metric), metric_of(metric).unit)
 
     def notes(self) -> list[str]:
         """What is not the same on all substrates, and what else is to be minded, in words."""
@@ -181,27 +198,31 @@ class Divergence:
                 f"{APART}: counts of runs that had other flows, another radio or another topology, "
                 "or delivered more than 10 % apart. Who delivers less has less to repeat."
             )
-        return [*told, *self.skipped(), *self._few(), *self._open(), *self.cautions]
+        return [*told, *self.left_out(), *self._few(), *self._open(), *self.cautions]
 
     def _few(self) -> Iterator[str]:
         """How little it tells that so few runs agree."""
         if few := [row for row in self.rows if row.few]:
             n = min(row.few for row in few)
             yield (
-                f"{AGREE}: {len(few)} of {self.counts()[AGREE]} cells have fewer than {SURE} runs "
-                f"on a side, {n} at the least. That says little: what happens in "
+                f"{AGREE}: {len(few)} of {self.counts()[AGREE]} comparisons that do have fewer "
+                f"than {SURE} runs on a side, {n} at the least. That says little: what happens in "
                 f"{1 - 0.05 ** (1 / n):.0%} of runs is met in none of {n} once in twenty times."
             )
 
-    def skipped(self, metric: str | None = None) -> list[str]:
-        """Which cells were left out where, by which rule of the plan; of a `metric` alone."""
-        by: dict[str, dict[str, None]] = {}
+    def left_out(self, metric: str | None = None) -> list[str]:
+        """Which cells were left out where, by which rule of the plan, and of which no run came out;
+        of a `metric` alone.
+        """
+        by: dict[tuple[str, str], dict[str, None]] = {}
         for row in self.rows:
-            if row.verdict == SKIPPED and metric in (None, row.metric):
-                by.setdefault(row.why, {})[row.cell] = None
+            if row.verdict in (SKIPPED, FAILED) and metric in (None, row.metric):
+                by.setdefault((row.verdict, row.why), {})[row.cell] = None
         return [
-            f"{SKIPPED}: {why}, and was not run there: {first_of(list(cells))}."
-            for why, cells in by.items()
+            f"{verdict}: {why}: {first_of(list(cells))}."
+            if verdict == FAILED
+            else f"{verdict}: {why}, and was not run there: {first_of(list(cells))}."
+            for (verdict, why), cells in by.items()
         ]
 
     def _open(self) -> Iterator[str]:
@@ -212,7 +233,7 @@ class Divergence:
             few = [row for row in rows if any(row.missing)]
             never = [row for row in few if not (row.reference.estimate or row.other.estimate)]
             short = [row for row in few if row not in never]
-            label = f"{metric_of(metric).label}, {substrate}"
+            label = f"{self.label(metric)}, {substrate}"
             if short:
                 yield (
                     f"{label}: {len(short)} of {len(rows)} cells lie outside the tolerance and are "
@@ -247,7 +268,7 @@ class Divergence:
         verdicts = [r.verdict for r in self.rows]
         return {
             v: verdicts.count(v)
-            for v in (AGREE, DIFFER, OPEN, FEW, APART, ABSENT, SKIPPED)
+            for v in (AGREE, DIFFER, OPEN, FEW, APART, ABSENT, SKIPPED, FAILED)
             if v in verdicts
         }
 
@@ -293,10 +314,14 @@ def of_folder(folder: Path, tolerance: float | None = None) -> Divergence | None
 
 def compare(found: Sequence[Results], tolerance: float | None = None) -> Divergence:
     """Results of one plan on several substrates, each against the first."""
+    from wifu.figures.words import Words  # figures draw what is compared here
+
     first = found[0]
+    # The same level may have another profile on each substrate.
+    words = Words(first, {}, mixed=False, plain=True)
     limit = first.plan.tolerance if tolerance is None else tolerance
     rows = [
-        _row(metric, cell, first, other, limit)
+        replace(_row(metric, cell, first, other, limit), called=_called(words, cell))
         for other in found[1:]
         for metric in first.plan.metrics
         for cell in _cells(first.plan, other.plan)
@@ -305,8 +330,12 @@ def compare(found: Sequence[Results], tolerance: float | None = None) -> Diverge
     keys = [e for other in found[1:] for e in alike.scenarios(first.plan, other.plan)]
     return Divergence(
         first.plan.name, first.plan.substrate, limit, _corrected(rows), tuple(notes), tuple(keys),
-        tuple(_cautions(found)),
+        tuple(_cautions(found, words)), {m: words.metric(m) for m in first.plan.metrics},
     )  # fmt: skip
+
+
+def _called(words: Words, cell: Cell) -> str:
+    return ", ".join(words.level(axis, label) for axis, label in cell.labels.items())
 
 
 def _cells(*of: Plan) -> list[Cell]:
@@ -323,13 +352,16 @@ SRTT = (
 )
 
 
-def _cautions(found: Sequence[Results]) -> Iterator[str]:
+def _cautions(found: Sequence[Results], words: Words) -> Iterator[str]:
     """What is to be said beside each metric, and of which substrates; and what runs warned of, as
     that may be why they differ.
     """
     for results in found:
         for sentence in warned(results.manifest):
             yield f"On {results.plan.substrate}: {sentence}"
+    for other in found[1:]:
+        if cost := hostcost.elsewhere(found[0].plan, other.plan):
+            yield f"{cost}."
     for metric in found[0].plan.metrics:
         said: dict[str, list[str]] = {}
         for results in found:
@@ -339,7 +371,7 @@ def _cautions(found: Sequence[Results]) -> Iterator[str]:
             for sentence in filter(None, told):
                 said.setdefault(sentence, []).append(results.plan.substrate)
         for sentence, substrates in said.items():
-            yield f"{metric_of(metric).label}, on {', '.join(substrates)}: {sentence}"
+            yield f"{words.metric(metric)}, on {', '.join(substrates)}: {sentence}"
         if parts(metric)[0] == "srtt" and {r.plan.substrate for r in found} - {"sim"}:
             yield SRTT
 
@@ -377,9 +409,9 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
         _scaled(r.interval(metric, c), scale) if bound else stats.mean_interval(sample)
         for (r, c), bound, sample in zip(sides, least, (x, y), strict=True)
     )
-    missing = (0, 0)
+    missing, why = (0, 0), ""
     if not (len(x) and len(y)):
-        verdict = ABSENT
+        verdict = FAILED if (why := _none_came(sides)) else ABSENT
     elif not enough:
         verdict = FEW
     elif parts(metric)[0] in unlike.COUNTS and _apart(metric, sides):
@@ -400,8 +432,18 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
     return Row(
         metric, cell.name, dict(cell.labels), other.plan.substrate, one, two, difference, relative,
         paired, ks, p, verdict, unfinished=(unfinished[0], unfinished[1]), least=least,
-        missing=missing,
+        missing=missing, why=why,
     )  # fmt: skip
+
+
+def _none_came(sides: Sequence[Side]) -> str:
+    """On which of the two no run of a cell came out; nothing where its runs lack the metric."""
+    bare = [
+        results.plan.substrate
+        for results, cell in sides
+        if not results.ok["cell"].eq(cell.name).any()
+    ]
+    return f"all runs failed or were excluded on {' and '.join(bare)}" if bare else ""
 
 
 def _skipped(metric: str, cell: Cell, first: Results, other: Results) -> Row:

@@ -10,7 +10,7 @@ import pandas as pd
 from wifu import values
 from wifu.cells import Cell
 from wifu.metrics import unstarted
-from wifu.rows import Results, carriers, rows_of
+from wifu.rows import Results, carriers, flows_of, rows_of
 
 GOING_ON = ("http",)
 """Applications that open another connection after one that failed."""
@@ -32,13 +32,7 @@ def dead(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataFr
 
 def _single(cell: Cell) -> list[int]:
     """The numbers of a cell's flows that are over when their connection is."""
-    flows = cell.scenario.get("flow")
-    listed = flows if isinstance(flows, list) else []
-    return [
-        n
-        for n, flow in enumerate(listed, 1)
-        if isinstance(flow, dict) and flow.get("app") not in GOING_ON
-    ]
+    return [n for n, flow in flows_of(cell) if flow.get("app") not in GOING_ON]
 
 
 def early(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from wifu.cells import Cell
 from wifu.metrics import ALONE, column, of_datagrams, parts
@@ -28,11 +28,13 @@ def _protocols(cell: Cell) -> dict[int, str]:
     return {n: name for n, name in every.items() if name != "udp"} or every
 
 
-def _found(results: Results, cells: Sequence[Cell]) -> tuple[dict[int, set[str]], set[int]]:
-    """The protocols of flows that levels leave as they are, and the flows that they change."""
+def _found(rows: Iterable[Sequence[Cell]]) -> tuple[dict[int, set[str]], set[int]]:
+    """The protocols of flows that levels leave as they are in every row of cells that are compared,
+    and the flows that they change in some.
+    """
     moved: set[int] = set()
     found: dict[int, set[str]] = {}
-    for row in compared(results, cells):
+    for row in rows:
         each = [_protocols(cell) for cell in row]
         common = [n for n in each[0] if all(n in own for own in each)] if len(each) > 1 else []
         same = [n for n in common if len({own[n] for own in each}) == 1]
@@ -40,14 +42,39 @@ def _found(results: Results, cells: Sequence[Cell]) -> tuple[dict[int, set[str]]
             moved |= set(common).difference(same)
             for n in same:
                 found.setdefault(n, set()).add(each[0][n])
-    return found, moved
+    return {n: names for n, names in found.items() if n not in moved}, moved
 
 
 def diluted(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether shares are also of flows that the levels leave as they are: of what these take from
-    the others, and not of how the others share.
+    """Whether shares in these cells, which are compared, are also of flows that their levels leave
+    as they are: of what these take from the others, and not of how the others share.
     """
-    return metric in SHARED and bool(_found(results, cells)[0])
+    return metric in SHARED and bool(_found([cells])[0])
+
+
+def protocol(cells: Sequence[Cell], metric: str) -> str:
+    """Of a metric of one flow its protocol, if that is the same in all cells while those of others
+    change: levels are called by these, and the number is not of them. Else nothing.
+    """
+    only = parts(metric)[1]
+    if only is None:
+        return ""
+    found, _ = _found([cells])
+    return next(iter(found[only])) if only in found else ""
+
+
+def beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """The same in words."""
+    only = parts(metric)[1]
+    found, moved = _found(compared(results, cells))
+    if only is None or only not in found:
+        return ""
+    name = "of one protocol" if len(found[only]) > 1 else next(iter(found[only]))
+    others = f"flow{'s' * (len(moved) > 1)} {first([str(n) for n in sorted(moved)], MOST)}"
+    return (
+        f"Flow {only} is {name} in every cell that is compared: levels change the protocol of "
+        f"{others} beside it, and this number is not of that one."
+    )
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -56,7 +83,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     if column(metric) not in results.runs or results.runs[column(metric)].isna().all():
         return ""
-    found, moved = _found(results, cells)
+    found, moved = _found(compared(results, cells))
     if not found:
         return ""
     by: dict[str, list[str]] = {}

@@ -34,7 +34,7 @@ def _runs(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     of all flows in these and in all of the run, by cell and run.
     """
     rows = rows_of(results, cells)
-    columns = ["left", "count", "took", "kept", "whole", "next", "least"]
+    columns = ["left", "count", "took", "kept", "whole", "next"]
     wanted = parts(metric)[0] in RATES and results.plan.measure.mode == "steady"
     if not wanted or "left_out_until_s" not in rows:  # of an older lab
         return pd.DataFrame(columns=columns)
@@ -45,7 +45,6 @@ def _runs(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
         count=rows["batch_s"].map(len),
         took=rows["batch_s"].map(sum),
         next=rows["batch_s"].map(lambda took: took[0] if len(took) else 0.0),
-        least=rows["batch_s"].map(lambda took: min(took, default=0.0)),
         kept=rows["batch_bytes"].map(sum),
     ).groupby(["cell", "run"])
     found = by.agg(
@@ -55,15 +54,15 @@ def _runs(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
         kept=("kept", "sum"),
         whole=("bytes", "sum"),
         next=("next", "first"),
-        least=("least", "first"),
     ).astype(float)
     found = found[found["took"] > 0]
     return found.assign(left=found["until"] - begin.reindex(found.index))[columns]
 
 
 def _far(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
-    """Those of which the batches left out took far longer than the others, and the first of these
-    came at once; or whose steady goodput is far above that of all of their time, and some did.
+    """Those of which the batches left out took far longer than the others, or whose steady goodput
+    is far above that of all of their time, if the first batch that counts came at once: a hole in
+    what counts is in its time.
     """
     found = _runs(results, cells, metric)
     mean = found["took"] / found["count"]
@@ -71,12 +70,11 @@ def _far(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     steady, whole = found["kept"] / found["took"], found["whole"] / (found["left"] + found["took"])
     found = found.assign(steady=8 * steady, by_all=8 * whole)
     above = found["steady"] > ABOVE * found["by_all"]
-    at_once = AT_ONCE * mean
-    return found[(long & (found["next"] < at_once)) | (above & (found["least"] < at_once))]
+    return found[(long | above) & (found["next"] < AT_ONCE * mean)]
 
 
 def held(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether the batches left out of some runs took far longer than those that count."""
+    """Whether batches that count came with those left out, which took far longer, in some runs."""
     return bool(len(_far(results, cells, metric)))
 
 
@@ -94,7 +92,8 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         f"In {len(found)} of {every} runs the batches that are left out took "
         f"{faults.spread(found['left'])}, far longer than those that count, which took "
-        f"{faults.spread(found['took'])} in all, and some of these came at once: bytes that "
+        f"{faults.spread(found['took'] / found['count'])} on the mean, and the first of these came "
+        "at once: bytes that "
         "waited behind a hole come with the batches that count, and the time that they waited does "
         "not, so that goodput may be above "
         f"what the path carries ({first(named, MOST)}). There is neither colour nor bold; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,18 @@ Outcome = Mapping[str, Any]
 
 TIMES = ("splitter_s", "node_s", "queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
 """Where packets' time goes at a hop: sums over them."""
+
+
+def per_frame(part: str) -> Callable[[Mapping[str, Any], Any], float]:
+    """What nodes count, by the frames for one receiver: those to all are never tried again."""
+
+    def compute(outcome: Mapping[str, Any], rates: Any) -> float:
+        nodes, links = outcome.get("nodes") or [], outcome.get("links") or []
+        told = links if links and all("frames" in link for link in links) else nodes
+        total = sum(each.get("frames") or 0 for each in told)
+        return sum(n.get(part) or 0 for n in nodes) / total if total else float("nan")
+
+    return compute
 
 
 def passive_loss(handed: int, heard: int) -> float:

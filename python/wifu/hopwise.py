@@ -65,17 +65,28 @@ def _hops_of(
     return found
 
 
-def dropped_at_hops(results: Results, cell: Cell, flow: int = 1) -> pd.Series[float]:
+def dropped_at_hops(
+    results: Results, cell: Cell, flow: int = 1, by: str = "queue_drops"
+) -> pd.Series[float]:
     """How many packets of a flow a run of a cell that counts dropped on the mean in front of each
-    hop, before the node there had sent them (`queue_drops` of `wifu.hops`); nan where it is not
-    counted.
+    hop, before the node there had sent them (`queue_drops` or `lane_drops` of `wifu.hops`); nan
+    where it is not counted.
     """
     found = _hops_of(results, cell, "loss", flow)
     rows = pd.DataFrame(
-        {"run": run, "hop": int(hop["hop"]), "drops": hop["queue_drops"]} for run, hop in found
+        {"run": run, "hop": int(hop["hop"]), "drops": hop[by]} for run, hop in found
     )
     sums = rows.groupby(["run", "hop"])["drops"].sum(min_count=1).unstack("hop")
     return sums.fillna(0.0).where(sums.notna().any()).mean()
+
+
+def let_go(results: Results, cell: Cell, flow: int = 1) -> float:
+    """How many packets of a flow handlers of nodes dropped and lanes let go in a run of a cell that
+    counts, on the mean, of both directions: it is not recorded where.
+    """
+    runs = results.ok.loc[results.ok["cell"] == cell.name, "run"]
+    told = [handed.flow_of(results.outcome(cell, int(run)), flow) for run in runs]
+    return float(np.mean([(f.get("packets") or {}).get("hop") or 0 for f in told] or [0.0]))
 
 
 def _lost(hop: Mapping[str, Any], share: str) -> dict[str, float]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wifu import values
+from wifu.cells import ABOVE, OF_PLANS
 from wifu.errors import LabError, PlanError, nearest, placeholders
 from wifu.metrics import RUN_METRICS, wrong
 
@@ -45,7 +46,7 @@ KINDS: dict[str, Kind] = {
         ("metric", "by", "run", "sorted"),
         "shares",
     ),
-    "fairness": Kind("Jain's index of every run, with means", ("x", "by"), "spread"),
+    "fairness": Kind("Jain's index of every run, with means", ("x", "by"), "shares"),
     "tradeoff": Kind(
         "goodput against round-trip time, with ellipses",
         ("metric", "against", "by", "scales"),
@@ -59,7 +60,7 @@ KINDS: dict[str, Kind] = {
     "sequence": Kind(
         "segments over time: sent, retransmitted, delivered; and a recovery, larger",
         ("run", "from", "to", "flow", "zoom"),
-        "traces",
+        "sequences",
     ),
     "trips": Kind(
         "distribution of the packets' round trips over all runs (needs series; see wifu.handed)",
@@ -124,7 +125,8 @@ def check(
     options = ("kind", *COMMON, *KINDS[kind].options)
     for key, value in spec.items():
         if key not in options:
-            raise PlanError(f"unknown key; {nearest(key, options)}", key)
+            above = f"; {ABOVE}" if key in OF_PLANS else ""
+            raise PlanError(f"unknown key; {nearest(key, options)}{above}", key)
         if key in _RULES and not _RULES[key][1](value):
             raise PlanError(f"{_RULES[key][0]}, not {value!r}", key)
         if key == "show" and (strange := [s for s in value if s not in (*SHOWN, *recorded)]):

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wifu import asked, underload
+from wifu import asked, crowdedout
 from wifu.batches import around, steady, steady_batches
 from wifu.batches import batch_rates as batch_rates
 from wifu.batches import rates as rates_of
+from wifu.digits import with_unit
 from wifu.errors import LabError, MissingError, nearest
 from wifu.even import STARVED_BPS
 from wifu.even import jain as jain
@@ -25,14 +26,14 @@ from wifu.even import log_utility as log_utility
 from wifu.even import starved_share as starved_share
 from wifu.even import unfairness as unfairness
 from wifu.hops import hop_rows as hop_rows
-from wifu.hops import mean_passive, packet_loss
+from wifu.hops import mean_passive, packet_loss, per_frame
 from wifu.hops import passive_loss as passive_loss
 from wifu.sliding import sliding as sliding
 from wifu.transfers import carriers as carriers
-from wifu.transfers import columns
+from wifu.transfers import columns, connecting, delay, opening, percentile
 from wifu.transfers import download_delays as download_delays
 from wifu.transfers import known as known
-from wifu.underload import added, idle_load, lasted, load_span, lost, silent, under_load
+from wifu.underload import added, idle_load, load_span, lost, one_way
 
 Floats = NDArray[np.float64]
 Outcome = Mapping[str, Any]
@@ -198,7 +199,7 @@ class Metric:
 
     def axis(self) -> str:
         """The label of an axis."""
-        return f"{self.label}, {self.unit}" if self.unit else self.label
+        return with_unit(self.label, self.unit)
 
     def words(self) -> str:
         """What a list of metrics says of it."""
@@ -224,51 +225,12 @@ def _flows_sum(key: str) -> Callable[[Outcome, Floats], float]:
     return compute
 
 
-def _one_way(which: str) -> Callable[[Outcome, Floats], float]:
-    """Mean over the flows of datagrams that met load, of what was sent under it; without any load
-    over all of them. What a flow alone has that met none is its own. Nan beside a load that
-    delivered nothing: that is no delay under it.
-    """
-
-    def compute(outcome: Outcome, rates: Floats) -> float:
-        span = load_span(outcome)
-        told = [f for f in outcome["flows"] if f.get("one_way") or silent(outcome, f, span)]
-        load = [found for f in told if (found := under_load(outcome, f)) is not None]
-        since = idle_load(outcome)
-        alone = ({} if lasted(f, since) else f["one_way"] for f in told)
-        known = [p.get(which, np.nan) for p in load or alone]
-        return float(np.mean(known)) if known else float("nan")
-
-    return compute
-
-
 def _percentile(kind: str, which: str) -> Callable[[Outcome, Floats], float]:
     """Mean over the flows that tell it."""
 
     def compute(outcome: Outcome, rates: Floats) -> float:
         told = [f[kind][which] for f in outcome["flows"] if f.get(kind)]
         return float(np.mean(told)) if told else float("nan")
-
-    return compute
-
-
-def _per_frame(part: str) -> Callable[[Outcome, Floats], float]:
-    """What nodes count, by the frames for one receiver: those to all are never tried again."""
-
-    def compute(outcome: Outcome, rates: Floats) -> float:
-        nodes, links = outcome.get("nodes") or [], outcome.get("links") or []
-        told = links if links and all("frames" in link for link in links) else nodes
-        total = sum(each.get("frames") or 0 for each in told)
-        return sum(n.get(part) or 0 for n in nodes) / total if total else float("nan")
-
-    return compute
-
-
-def _delay(statistic: Callable[[list[float]], Any]) -> Callable[[Outcome, Floats], float]:
-    def compute(outcome: Outcome, rates: Floats) -> float:
-        flows = outcome["flows"]
-        delays = [d for n in carriers(flows) for d in download_delays(flows[n])]
-        return float(statistic(delays)) if delays else float("nan")
 
     return compute
 
@@ -308,6 +270,7 @@ OF_SYN = (
     "Of whatever segment, mostly the SYN, which is short on the air: a full segment and its "
     "acknowledgement take longer without any queue."
 )
+OF_OPENED = "From connect() on, of the flows of one connection that opened it."
 OF_UTILITY = (
     "The sum of log10 of the flows' goodputs in kb/s, in which a starved flow, below 1 kb/s, "
     "counts as 8 b/s (-2.1) whatever it had."
@@ -343,11 +306,25 @@ RUN_METRICS: dict[str, Metric] = {
     "starved": Metric(
         "flows starved (below 1 kb/s)", "%", 0.01, "less", lambda o, x: starved_share(x), most=1.0
     ),
-    "delay": Metric("mean download time", "s", 1.0, "less", _delay(np.mean)),
+    "delay": Metric("mean download time", "s", 1.0, "less", delay(np.mean)),
     "delay_median": Metric(
-        "median download time of a run", "s", 1.0, "less", _delay(np.median), about=OF_RUNS
+        "median download time of a run", "s", 1.0, "less", delay(np.median), about=OF_RUNS
     ),
+    **{
+        f"delay_p{share}": Metric(
+            f"download times of a run, {share} % below",
+            "s",
+            1.0,
+            "less",
+            delay(percentile(share)),
+            about=OF_RUNS.replace("median", "percentile"),
+        )
+        for share in (95, 99)
+    },
     "known": Metric("mean time until the sender knew of the end", "s", 1.0, "less", known),
+    "connecting": Metric(
+        "mean time until a connection opened", "s", 1.0, "less", connecting, about=OF_OPENED
+    ),
     "srtt": Metric(
         "smoothed round-trip time at the end", "ms", 1e-3, "less", _flows_mean("srtt_s")
     ),
@@ -360,12 +337,19 @@ RUN_METRICS: dict[str, Metric] = {
         )
         for name, of, title in (
             ("rtt", partial(_percentile, "rtt"), "round-trip samples of a flow"),
-            ("one_way", _one_way, "one-way delay of a flow's datagrams"),
+            ("one_way", one_way, "one-way delay of a flow's datagrams"),
         )
         for share in (50, 95, 99)
     },
     "latency_added": Metric(
-        "one-way delay added by load", "ms", 1e-3, "less", added, least=float("-inf")
+        "one-way delay, 95 % under load less half without",
+        "ms",
+        1e-3,
+        "less",
+        added,
+        least=float("-inf"),
+        about="What is below for 95 % of the datagrams under load, less the median of those before "
+        "it: where delays vary without load it is above 0 though load adds nothing.",
     ),
     "retransmissions": Metric(
         "segments retransmitted", "per run", 1.0, "less", _flows_sum("retransmissions")
@@ -384,9 +368,9 @@ RUN_METRICS: dict[str, Metric] = {
         most=1.0,
     ),
     "mac_loss": Metric(
-        "frames given up by the MAC", "%", 0.01, "less", _per_frame("failed"), most=1.0
+        "frames given up by the MAC", "%", 0.01, "less", per_frame("failed"), most=1.0
     ),
-    "mac_retries": Metric("MAC retries per frame", "", 1.0, "less", _per_frame("retries")),
+    "mac_retries": Metric("MAC retries per frame", "", 1.0, "less", per_frame("retries")),
     "overflows": Metric(
         "times that WiFu Core's receive buffers were full (ENOBUFS)",
         "per run",
@@ -422,6 +406,8 @@ ALONE = {
     "goodput": "goodput",
     "delay": "download time",
     "delay_median": "median download time of a run",
+    **{name: RUN_METRICS[name].label for name in ("delay_p95", "delay_p99")},
+    "connecting": "time until the connection opened",
     "loss": "packets lost",
     "finished": "runs that finished it",
     **{
@@ -528,6 +514,7 @@ def flow_row(
         "bytes": flow.get("bytes"),
         "starved": None if rate != rate else bool(rate < STARVED_BPS),
         "delay_finished_s": float(np.mean(delays)) if delays else None,
+        "connecting_s": opening(outcome, flow),
         "requests": len(flow.get("requests") or []),
         "requests_cut": under_way,
         "requests_failed": asked.failed(flow),
@@ -553,7 +540,7 @@ def flow_row(
     whole |= {f"packets_{what}": packets.get(what, none) for what, none in _PACKETS.items()}
     whole["loaded_samples"] = (flow.get("under_load") or {}).get("samples")
     whole["loaded_lost"] = lost(outcome, flow)
-    whole["crowded_out"] = underload.crowded_out(outcome, flow)
+    whole["crowded_out"] = crowdedout.crowded_out(outcome, flow)
     for key in ("bytes", "retransmissions", "timeouts"):
         whole[f"asked_{key}"] = (flow.get("asked") or {}).get(key)
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")

@@ -14,7 +14,9 @@ from wifu.values import Value
 
 def warnings(plan: Plan) -> list[str]:
     """What is to be said of names that mislead, and of keys that two axes set."""
-    return [*_levels(plan), *_labels(plan), *_replaced(plan), *_overridden(plan)]
+    return [
+        *_levels(plan), *_labels(plan), *_replaced(plan), *_overridden(plan), *_first_rates(plan)
+    ]  # fmt: skip
 
 
 def _levels(plan: Plan) -> list[str]:
@@ -101,3 +103,15 @@ def _covers(later: str, path: str) -> bool:
     return len(one) == len(two) and all(
         a == b or "*" in (a, b) for a, b in zip(one, two, strict=True)
     )
+
+
+def _first_rates(plan: Plan) -> list[str]:
+    """Levels of a rate that an algorithm chooses, and only begins at."""
+    radios = [cell.scenario.get("radio", {}) for cell in plan.cells]
+    own = [r for r in radios if isinstance(r, Mapping) and r.get("rate_control") == "minstrel"]
+    if len({str(radio.get("rate")) for radio in own}) < 2:
+        return []
+    return [
+        "with radio.rate_control = minstrel radio.rate is where it begins, and no rate at which "
+        "frames are sent all along."
+    ]

@@ -4,8 +4,7 @@ flow had at its end, and events that stand beside others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from wifu import lastsent
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import column, parts
-from wifu.rows import RATES, Results, by_cell, carriers, ends, rows_of
+from wifu.rows import RATES, Results, by_cell, carriers, ends, flows_of, rows_of
 
 APART = 0.05
 """In so much more of one cell's runs a flow finished, and values at the end are not compared."""
@@ -54,7 +53,7 @@ def ended(results: Results, cells: Sequence[Cell], metric: str) -> str:
         if not told and apart.max() > APART:
             found = own.loc[apart.idxmax()]
             told = (
-                f"flow {apart.idxmax()} finished in {found.max():.0%} of the runs of "
+                f"flow {int(apart.idxmax())} finished in {found.max():.0%} of the runs of "
                 f"{found.idxmax()} and {found.min():.0%} of those of {found.idxmin()}"
             )
     if not told:
@@ -130,7 +129,7 @@ def _unfinished(results: Results, cells: Sequence[Cell], metric: str) -> pd.Data
     if not all(name in rows for name in ("finished", "sent_bytes")):
         return rows[:0]
     rows = rows[rows["flow_protocol"].eq("udp") & rows["finished"].eq(False)]
-    specs = {(c.name, n): flow for c in cells for n, flow in _flows(c)}
+    specs = {(c.name, n): flow for c in cells for n, flow in flows_of(c)}
     keys = zip(rows["cell"], rows["flow"], rows["sent_bytes"], strict=True)
     done = [
         lastsent.complete({"sent_bytes": None if sent != sent else sent}, specs.get((cell, n), {}))
@@ -139,18 +138,12 @@ def _unfinished(results: Results, cells: Sequence[Cell], metric: str) -> pd.Data
     return rows[np.asarray(done, dtype=bool)]
 
 
-def _flows(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
-    listed = cell.scenario.get("flow")
-    every = enumerate(listed if isinstance(listed, list) else [], 1)
-    return [(n, flow) for n, flow in every if isinstance(flow, dict)]
-
-
 def unsent(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Goodput of datagrams by the whole time of a run, as nobody says when the last was sent."""
     if parts(metric)[0] not in RATES or results.plan.measure.mode not in ("transfer", "receiver"):
         return ""
     rows = _unfinished(results, cells, metric)
-    without = {(c.name, n) for c in cells for n, flow in _flows(c) if "rate" not in flow}
+    without = {(c.name, n) for c in cells for n, flow in flows_of(c) if "rate" not in flow}
     keys = zip(rows["cell"], rows["flow"], strict=True)
     found = rows[np.asarray([key in without for key in keys], dtype=bool)]
     found = found[ends(found) >= found["sim_seconds"]]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from wifu import _native, values
 from wifu.cells import set_path
-from wifu.errors import PlanError, nearest
+from wifu.errors import LabError, PlanError, nearest
 from wifu.values import Value
 from wifu.variants import without
 
@@ -94,3 +96,38 @@ def _chosen(axis: Value, text: str, key: str) -> Value:
         if str(option) not in axis:
             raise PlanError(f"axis {key} has no level {option}; {nearest(str(option), axis)}")
     return {str(o): axis[str(o)] for o in options}
+
+
+def set_option(spec: dict[str, Any], option: str, levels: Mapping[str, Sequence[str]]) -> None:
+    """Set a key of a figure, `key=value`, of a plan with these `levels` by axis: names of axes may
+    have dots, those of levels an equals sign, and labels commas.
+    """
+    key, _, text = option.partition("=")
+    head, _, rest = key.partition(".")
+    table_text = text.lstrip().startswith("{")
+    if head == "label":
+        parts = [values.scalar(text) if table_text else text]
+    else:
+        parts = values.sequence(text)
+    value = parts if len(parts) > 1 else parts[0]
+    if head == "label" and table_text and not isinstance(value, dict):
+        raise LabError(f'{key}: {text} is no table of TOML: write {{ title = "text" }}')
+    if head not in ("where", "label") or not rest:
+        set_path(spec, key, value)
+        return
+    axes = sorted(levels, key=len, reverse=True)
+    axis = next((a for a in axes if f"{rest}.".startswith(f"{a}.")), rest)
+    level = rest.removeprefix(axis).lstrip(".")
+    if head == "label":
+        # Of levels that begin alike the longest is meant.
+        own = option[len(f"label.{axis}.") :]
+        known = sorted(levels.get(axis, ()), key=len, reverse=True)
+        level = next((name for name in known if level and own.startswith(f"{name}=")), level)
+        value = value if own == f"{level}={text}" or not level else own[len(level) + 1 :]
+    table = spec.setdefault(head, {})
+    if not level:
+        table[axis] = value
+    elif isinstance(table.setdefault(axis, {}), dict):
+        table[axis][level] = value
+    else:
+        table[axis] = {"title": table[axis], level: value}

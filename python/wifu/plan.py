@@ -195,8 +195,9 @@ class Plan:
         if not colon or " " in path:
             return PlanError(f"cell {cell.name}: {message}", "scenario", self.file)
         key = f"scenario.{path}"
-        if "no protocol of this name" in what:
-            what += " (one of your own: `compositions`, or WIFU_LOAD)"
+        # Before the names of all that there are, behind which nobody would look for it.
+        none = "no protocol of this name"
+        what = what.replace(none, f"{none} (one of your own: `compositions`, or WIFU_LOAD)", 1)
         for axis in self.axes:
             if path in (level := axis.of(cell.labels[axis.name])).paths:
                 key = f"vary.{axis.name}" + f".{level.label}.{path}" * level.table
@@ -526,7 +527,7 @@ class _Reader(Tables):
             deterministic=deterministic,
             pair=pair,
             baseline=baseline,
-            measure=self._measure(),
+            measure=self._measure(runner),
             metrics=self._metrics(),
             figures=figures,
             labels=self._labels(names),

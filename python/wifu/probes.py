@@ -8,7 +8,7 @@ import pandas as pd
 
 from wifu.cells import Cell
 from wifu.metrics import column, of_datagrams, parts
-from wifu.rows import Results, compared, rows_of
+from wifu.rows import Results, carriers, rows_of
 from wifu.underload import under_load
 
 SELECTED = 0.05
@@ -79,12 +79,20 @@ def arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if lost and max(lost) > 0:
         most = " at the most" if loaded else ""
         of = f"Of the datagrams{under} {min(lost):.1%} to {max(lost):.1%}"
-        told.append(f"{of} did not arrive{most}, by cell: lost, or on their way when the run ended")
+        # Under load those are not counted of which it is known that they were on their way.
+        unless = ", where nobody counts packets," if loaded else ""
+        way = f"lost, or{unless} on their way when the run ended"
+        told.append(f"{of} did not arrive{most}, by cell: {way}")
     rows = rows_of(results, cells)
     none = rows["flow_protocol"].eq("udp") & (rows["bytes"].eq(0) | rows["loaded_samples"].eq(0))
     if (only := parts(metric)[1]) is not None:
         none &= rows["flow"].eq(only)
     keys = ["cell", "run"]
+    # Those that are over before the load have none under it, and are what it adds to.
+    load = rows[~rows["flow_protocol"].eq("udp") & (rows["bytes"] > 0)]
+    begins = load["start_s"].fillna(0.0).groupby([load["cell"], load["run"]]).min()
+    begin = begins.reindex(pd.MultiIndex.from_frame(rows[keys])).to_numpy(float)
+    none &= ~(rows["last_byte_s"].astype(float) <= begin)
     results.sample(metric)  # of a flow alone it is looked up
     without = results.runs[results.runs[column(metric)].isna()][keys]
     every, idle = len(rows[keys].drop_duplicates()), _idle(rows).merge(without, on=keys)
@@ -137,39 +145,53 @@ def _idle(rows: pd.DataFrame) -> pd.DataFrame:
     return load[load == 0].reset_index()[keys]
 
 
+def _samples(rows: pd.DataFrame, kind: str) -> pd.Series[float]:
+    """Of how many values percentiles of a flow are, on the mean of each cell that tells it."""
+    if f"{kind}_samples" not in rows:  # of an older lab
+        return pd.Series(dtype=float)
+    counted = rows[f"{kind}_samples"].astype(float)
+    if kind == "one_way" and (met := rows["loaded_samples"].astype(float) > 0).any():
+        counted = rows["loaded_samples"].astype(float).where(met)
+    return counted.groupby(rows["cell"]).mean().dropna()
+
+
+def _downloads(rows: pd.DataFrame) -> pd.Series[float]:
+    """How many transfers and requests came to an end in a run, on the mean of each cell."""
+    took = rows["delay_finished_s"].notna()
+    each = rows["requests"].clip(lower=1).where(took, 0).groupby([rows["cell"], rows["run"]]).sum()
+    return each.where(each > 0).groupby("cell").mean().dropna()
+
+
 def few(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Percentiles of too few values to be any."""
     base, only = parts(metric)
     kind, _, share = ("one_way", "", "95") if base == "latency_added" else base.partition("_p")
-    if kind not in ("rtt", "one_way") or share not in LEAST:
+    if kind not in ("rtt", "one_way", "delay") or share not in LEAST:
         return ""
     rows = rows_of(results, cells)
-    rows = rows if only is None else rows[rows["flow"] == only]
-    if f"{kind}_samples" not in rows:  # of an older lab
-        return ""
-    counted = rows[f"{kind}_samples"].astype(float)
-    if kind == "one_way" and (met := rows["loaded_samples"].astype(float) > 0).any():
-        counted = rows["loaded_samples"].astype(float).where(met)
-    means = counted.groupby(rows["cell"]).mean().dropna()
+    if kind == "delay":
+        means, what, of = _downloads(carriers(rows, metric)), "transfers and requests", "run"
+    else:
+        rows = rows if only is None else rows[rows["flow"] == only]
+        means, of = _samples(rows, kind), "flow"
+        what = "datagrams" if kind == "one_way" else "round-trip times"
     least = LEAST[share]
     if not len(means) or means.min() >= least:
         return ""
     low, high = (f"{v:.3g}" for v in (means.min(), means.max()))
-    what = "datagrams" if kind == "one_way" else "round-trip times"
     return (
-        f"{share} % are below by {low if low == high else f'{low} to {high}'} {what} per flow on "
+        f"{share} % are below by {low if low == high else f'{low} to {high}'} {what} per {of} on "
         f"the mean: of fewer than {least} that is hardly less than the greatest of them. There is "
         "neither colour nor bold."
     )
 
 
 def selected(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether so unlike shares arrived in cells of a row that delays are not of the same."""
+    """Whether so unlike shares arrived in these cells, which are compared, that delays are not of
+    the same.
+    """
     if not of_datagrams(metric):
         return False
     lost, _ = _lost(results, cells, metric)
-    for row in compared(results, cells):
-        shares = [lost[c.name] for c in row if c.name in lost]
-        if shares and max(shares) - min(shares) > SELECTED:
-            return True
-    return False
+    shares = [lost[c.name] for c in cells if c.name in lost]
+    return bool(shares) and max(shares) - min(shares) > SELECTED

@@ -53,17 +53,22 @@ class Run:
     def series(self, name: str) -> pd.Series[float]:
         """A recorded series: values over seconds."""
         if name not in self.series_names:
-            hint = nearest(name, self.series_names) or "none were recorded: record.series = true"
+            none = "none were recorded: record.series = true"
+            hint = nearest(name, self.series_names) if self.series_names else none
             raise KeyError(f"no series is called {name}; {hint}")
         pairs = np.frombuffer(self._result.series(name), dtype="<f8").reshape(-1, 2)
         return pd.Series(pairs[:, 1], index=pd.Index(pairs[:, 0], name="time_s"), name=name)
 
     def frames(self) -> pd.DataFrame:
         """The fate of every frame (scenario key `record.frames`), one row per event; see
-        `wifu.read_frames`. `node`, `peer` and `other` are the names of nodes.
+        `wifu.read_frames`. `node`, `peer` and `other` are the names of nodes. LabError if they were
+        not recorded.
         """
+        octets = self._result.frames()
+        if not octets and not self.scenario.get("record", {}).get("frames"):
+            raise LabError("no frames were recorded: record.frames = true")
         names = [n["name"] for n in self.outcome.get("nodes") or []]
-        return frames.decode(self._result.frames(), names)
+        return frames.decode(octets, names)
 
     @property
     def why(self) -> dict[str, Any]:

@@ -20,11 +20,13 @@ from wifu import (
     flooding,
     hostcost,
     misnamed,
+    outlets,
     paired,
     published,
     repeats,
     rings,
     skipped,
+    splits,
     stats,
     taken,
     toml,
@@ -162,8 +164,10 @@ def _alerts(results: Results) -> str:
             f"{E(', '.join(m['code']))}.</div>"
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
-    soft = [*rings.warnings(results.plan), *flooding.warnings(results.plan)]
+    soft = [*rings.warnings(results.plan), *outlets.warnings(results.plan)]
+    soft += flooding.warnings(results.plan)
     soft += [*crowded.warnings(results.plan), *misnamed.warnings(results.plan)]
+    soft += splits.warnings(results.plan)
     if not comparisons.compares(results.plan):  # else they stand above what is compared
         soft += comparisons.unsaid(results.plan)
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in soft]
@@ -408,7 +412,7 @@ def _divergence(results: Results, columns: int | None) -> str:
     out = [f"<p class='note'>{E(' '.join([found.sentence(), *stamps, DIVERGENCE]))}</p>"]
     out += [f"<div class='alert soft'>{E(note)}</div>" for note in found.notes()]
     for n, ((name, other), rows) in enumerate(found.groups().items()):
-        metric = metric_of(name).axis()
+        metric = found.scale(name)
         head = f"{metric[:1].upper()}{metric[1:]}: {other} against {found.reference}"
         body = _rows(found.reference, other, rows)
         verdicts = {r.verdict for r in rows}

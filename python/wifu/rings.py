@@ -7,36 +7,65 @@ holds 200: shorter queues are of little account there, and of none where a windo
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
-from wifu.cells import Cell
 from wifu.plan import Plan
 from wifu.runner import split
+from wifu.stacks import stacks
+from wifu.stamps import first
+
+TIMED = ("atp", "tp-alpha")
+"""Protocols that nodes tell how long packets wait for the driver, and all of `atp-*`."""
 
 
 def warnings(plan: Plan) -> list[str]:
     """What is to be said of a plan whose cells have other queues."""
     if plan.runner != "mesh":
         return []
-    asked: list[str] = []
+    asked = list(dict.fromkeys(_about(cell.scenario) for cell in plan.cells))
+    return [*_measured(plan), *_queues(asked)]
+
+
+def _measured(plan: Plan) -> list[str]:
+    """Rings of several lengths below protocols that are paced by how long packets are in them."""
+    found: dict[str, set[int]] = {}
     for cell in plan.cells:
-        asked.append(_about(cell))
-    if not any("queue" in about for about in asked):
+        shortest = min((ring for _, ring in buffers(cell.scenario)), default=None)
+        for each in stacks(plan.runner, cell):
+            name = each.words.partition(",")[0] if each is not None else ""
+            if shortest is not None and (name in TIMED or name.startswith("atp-")):
+                found.setdefault(name, set()).add(shortest)
+    apart = {name: lengths for name, lengths in found.items() if len(lengths) > 1}
+    if not apart:
         return []
-    asked = list(dict.fromkeys(asked))
+    least = min(min(lengths) for lengths in apart.values())
+    most = max(max(lengths) for lengths in apart.values())
+    return [
+        f"{first(list(apart))} sends by the delay of nodes, which counts from the driver's ring "
+        f"on: with rings of {least} to {most} packets it sees unlike parts of what waits, and "
+        "differs by that, too."
+    ]
+
+
+def _queues(asked: Sequence[str]) -> list[str]:
+    """Queues of several lengths in front of rings that hold what waits."""
+    if not any("queue" in about or '"radio"' in about for about in asked):
+        return []
     by_ring: dict[int, set[int]] = {}
-    said: set[int] = set()
+    said: set[str] = set()
     radios = False
     for about in asked:
         for queue, ring in (pairs := _buffers(about)) or ():
             by_ring.setdefault(ring, set()).add(queue)
         radios |= pairs is None or bool(pairs)  # what is wrong is told where it is checked
-        given = json.loads(about).get("radio", {}).get("queue")
-        said |= {given} if type(given) is int else set()
+        given = json.loads(about).get("radio", {})
+        said |= {f"radio.{key}" for key in given} if isinstance(given, dict) else set()
     if not radios and said:
-        return [
-            "radio.queue changes nothing here, where no node has a radio: wires have their own."
-        ]
+        changes = "changes" if len(said) == 1 else "change"
+        own = ": wires have their own" if said == {"radio.queue"} else ""
+        return [f"{first(sorted(said))} {changes} nothing here, where no node has a radio{own}."]
     return [
         _words(min(queues), max(queues), ring)
         for ring, queues in by_ring.items()
@@ -44,14 +73,14 @@ def warnings(plan: Plan) -> list[str]:
     ]
 
 
-def buffers(cell: Cell) -> tuple[tuple[int, int], ...]:
-    """The queues of the radios of a cell, with the rings behind them."""
-    return _buffers(_about(cell)) or ()
+def buffers(scenario: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
+    """The queues of the radios of a scenario, with the rings behind them."""
+    return _buffers(_about(scenario)) or ()
 
 
-def _about(cell: Cell) -> str:
-    """What says of a cell which queues there are."""
-    scenario, _ = split(cell.scenario)
+def _about(scenario: Mapping[str, Any]) -> str:
+    """What says of a scenario which queues there are."""
+    scenario, _ = split(scenario)
     own = {key: scenario[key] for key in ("topology", "radio", "host") if key in scenario}
     return json.dumps(own, sort_keys=True, default=str)
 

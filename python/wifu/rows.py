@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from wifu.cells import Cell
+from wifu.cells import Cell, listed_flows
 from wifu.metrics import parts
 from wifu.plan import Plan
 from wifu.stamps import first
@@ -82,9 +82,13 @@ def compared(results: Results, cells: Sequence[Cell]) -> list[list[Cell]]:
 
 def flows_of(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
     """The flows of a cell's scenario, with their numbers."""
-    listed = cell.scenario.get("flow")
-    every = enumerate(listed if isinstance(listed, list) else [], 1)
-    return [(n, flow) for n, flow in every if isinstance(flow, dict)]
+    return listed_flows(cell.scenario)
+
+
+def numbered(numbers: Iterable[int], most: int = 4) -> str:
+    """Flows by their numbers, of which so many are named."""
+    told = [str(n) for n in sorted(set(numbers))]
+    return f"flow{'s' if len(told) > 1 else ''} {first(told, most)}"
 
 
 def by_cell(rows: pd.DataFrame, cells: Sequence[Cell]) -> str:

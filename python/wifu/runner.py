@@ -148,6 +148,10 @@ class _Apart:
         )
         try:
             self._child.start()
+        except BaseException:  # nobody enters what was never made
+            self.pipe.close()
+            Path(self._said).unlink(missing_ok=True)
+            raise
         finally:
             theirs.close()
 
@@ -279,11 +283,28 @@ def mock(scenario: Mapping[str, Any], program: Pinned | None = None) -> RunResul
             for one in value if isinstance(value, list) else [value]:
                 argv += [f"--{key}", str(one)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ValueError(done.stderr.strip())
-        summary = json.loads(done.stdout)
+        summary = _told(done)
         rows = list(csv.DictReader(trace.read_text().splitlines()))
     return Plain(_mock_outcome(summary, rows, scenario))
+
+
+def _told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What `wifu mock` told of a run. One whose connection gave up is an outcome, too, and what it
+    ended with the flow's `fault`; one that got wrong bytes, or was refused, is an error.
+    """
+    try:
+        summary: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        raise ValueError(done.stderr.strip()) from None
+    if not all(flow["intact"] for flow in summary["flows"]):
+        raise ValueError(done.stderr.strip())
+    for number, _, fault in FAULTS.findall(done.stderr):
+        summary["flows"][int(number) - 1]["fault"] = fault
+    return summary
+
+
+FAULTS = re.compile(r"^wifu: flow (\d+)(, [AB])?: ended with (\w+)", re.MULTILINE)
+"""Connections that gave up, in the words of `wifu mock`."""
 
 
 def _mock_outcome(
@@ -298,14 +319,14 @@ def _mock_outcome(
             "app": "file",
             "hops": 2,
             "start_s": 0.0,
-            "last_byte_s": f["duration_s"],
+            "last_byte_s": f["last_byte_s"],
             "finished": bool(f["complete"]),
             "bytes": f["bytes_delivered"],
             "goodput_bps": f["goodput_bps"],
             "segments": f["data_segments"],
             "retransmissions": f["retransmissions"],
             # Absent where no part of the composition counts it.
-            **{key: f[key] for key in ("timeouts", "cwnd") if key in f},
+            **{key: f[key] for key in ("timeouts", "cwnd", "fault") if key in f},
         }
         for f in summary["flows"]
     ]

@@ -25,9 +25,11 @@ from wifu import (
     flooding,
     hostcost,
     misnamed,
+    outlets,
     repeats,
     rings,
     skipped,
+    splits,
     stats,
     taken,
     undrawn,
@@ -154,12 +156,14 @@ def warn_of_differences(plan: Plan) -> None:
         *(d.sentence() for d in alike.differences(plan)),
         *taken.halves(plan),
         *rings.warnings(plan),
+        *outlets.warnings(plan),
         *flooding.warnings(plan),
         *crowded.warnings(plan),
         *misnamed.warnings(plan),
+        *splits.warnings(plan),
     ]:
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
-    for told in taken.notes(plan):
+    for told in (*taken.notes(plan), *cutoff.warnings(plan)):
         screen.print(f"[yellow]note:[/yellow] {escape(told)}", highlight=False)
 
 
@@ -229,10 +233,15 @@ def _compared(results: Results) -> Iterator[str]:
     yield f"{about[0].upper()}{about[1:]} (paired test, corrected):"
     axes = [a.name for a in plan.axes if a.name != plan.pair]
     rows, few = frame.to_dict("records"), compared.few(frame)
+    differences = False
     for row in rows[:MOST_COMPARED]:
         where = ", ".join(f"{words.axis(a)} {words.level(a, row[a])}" for a in axes)
         level = words.apart(plan.pair, row[plan.pair])
-        yield f"  {where + ': ' if where else ''}{level} {_relation(row, name, few)}"
+        told = _relation(row, name, few)
+        differences |= told.startswith("Δ")
+        yield f"  {where + ': ' if where else ''}{level} {told}"
+    if differences:
+        yield "  Δ: mean difference, where a ratio says nothing, as beside a baseline that may be 0"
     if len(rows) > MOST_COMPARED:
         yield f"  and {len(rows) - MOST_COMPARED} more, in the report and in comparison.json"
 
@@ -315,10 +324,12 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "first_block": [c.name for c, _ in first],
             "differences": [d.to_json() for d in alike.differences(plan)],
             "profiles": [*taken.halves(plan), *taken.notes(plan)],
-            "queues": rings.warnings(plan),
+            "queues": [*rings.warnings(plan), *outlets.warnings(plan)],
             "floods": [*flooding.warnings(plan), *crowded.warnings(plan)],
             "names": misnamed.warnings(plan),
+            "splits": splits.warnings(plan),
             "not_drawn": undrawn.warnings(plan),
+            "cut_off": cutoff.warnings(plan),
             "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
         }
         print(json.dumps(told))
@@ -362,7 +373,7 @@ def print_divergence(found: diverging.Divergence) -> None:
     """Print where substrates differ, a table for each metric."""
     out = _unbroken()
     for (metric, other), rows in found.groups().items():
-        title = f"{metric_of(metric).axis()}: {other} against {found.reference}"
+        title = f"{found.scale(metric)}: {other} against {found.reference}"
         table = Table(title=title, title_justify="left", box=None, pad_edge=False)
         table.add_column("cell")
         for column in (found.reference, other, "difference", "relative, %", "KS", "p", "n"):

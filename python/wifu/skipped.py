@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wifu import values
-from wifu.cells import Label, skips
+from wifu.cells import Label, combinations, level_names, skips
 from wifu.plan import Plan
 from wifu.values import Value
 
@@ -18,7 +18,10 @@ MOST = 4
 
 def reason(plan: Plan, labels: Mapping[str, Label]) -> str:
     """The rule by which a plan leaves out a cell, in words; empty if none does."""
-    return next((words for words, rule in _rules(plan) if skips(rule, labels)), "")
+    found = next((words for words, rule in _rules(plan) if skips(rule, labels)), "")
+    # Of axes that go together there never were most cells.
+    there = found and dict(labels) in combinations(plan.axes, plan.zipped)
+    return found if there else ""
 
 
 def _rules(plan: Plan) -> Iterator[tuple[str, Mapping[str, Value]]]:
@@ -36,20 +39,24 @@ def _wanted(value: Value) -> str:
 
 def sentence(plan: Plan, where: Mapping[str, Any] | None = None) -> str:
     """What stands below tables and figures of a plan of whose cells `where` some are left out."""
-    found = [words for words, rule in _rules(plan) if _meets(plan, rule, where or {})]
+    shown = _shown(plan, where or {})
+    every = [
+        labels
+        for labels in combinations(plan.axes, plan.zipped)
+        if all(str(labels[name]) in names for name, names in shown.items())
+    ]
+    found = [w for w, rule in _rules(plan) if any(skips(rule, labels) for labels in every)]
     if not found:
         return ""
     more = f"; and {len(found) - MOST} more" if len(found) > MOST else ""
     return f"Skipped, as the plan leaves them out: {'; '.join(found[:MOST])}{more}."
 
 
-def _meets(plan: Plan, rule: Mapping[str, Value], where: Mapping[str, Any]) -> bool:
-    """Whether a rule leaves out something among levels that are shown."""
-    shown = {a.name: [v.label for v in a.levels] for a in plan.axes}
+def _shown(plan: Plan, where: Mapping[str, Any]) -> dict[str, set[str]]:
+    """The levels that are shown of each axis that `where` chooses from."""
+    shown: dict[str, set[str]] = {}
     for name, wanted in where.items():
+        known = {str(v.label) for v in plan.axis(name).levels}
         given = values.sequence(wanted) if isinstance(wanted, str) else wanted
-        named = {str(v) for v in (given if isinstance(given, list) else [given])}
-        shown[name] = [v for v in shown[name] if str(v) in named]
-    return all(
-        any(skips({name: v}, {name: label}) for label in shown[name]) for name, v in rule.items()
-    )
+        shown[name] = level_names(given, known)
+    return shown

@@ -119,6 +119,8 @@ def _value(lines: list[str], line: int, _: str) -> tuple[int, str] | None:
         return line, f"write {name} = {bare.lower()}, in small letters"
     if BARE.fullmatch(bare):
         return line, f'text needs quotes: write {name} = "{bare}"'
+    if re.fullmatch(r"[A-Za-z][^\"'\[\]{}=]*", bare):
+        return line, f'text needs quotes: write {name} = "{bare}"'
     if re.fullmatch(r"[+-]?\.\d+", bare):
         return line, f"write {bare.replace('.', '0.')}: a digit stands before the point"
     if bare.count("[") > bare.count("]"):

@@ -10,15 +10,24 @@ import pandas as pd
 from wifu import holding
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import Results
+from wifu.plan import Plan
+from wifu.rows import Results, carriers, flows_of, rows_of
 from wifu.stamps import first
-from wifu.transfers import split_nodes
+from wifu.transfers import of_tcp, split_nodes
 from wifu.transfers import splitters as splitters
 
 MOST = 10
 """Cells that are named."""
 
-OF_HALF = ("retransmissions", "timeouts", "fast_retransmits", "loss", "srtt", "min_rtt")
+OF_HALF = (
+    "retransmissions",
+    "timeouts",
+    "fast_retransmits",
+    "loss",
+    "srtt",
+    "min_rtt",
+    "connecting",
+)
 """Metrics of what an end does or sees itself, and `rtt_p*`."""
 
 WAIT = "splitters_wait_s"
@@ -47,8 +56,18 @@ def _sent(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     wanted = base in OF_HALF or base.startswith("rtt_p")
     if not wanted or not all(name in runs for name in names):
         return pd.DataFrame(columns=names)
-    own = runs[(runs["status"] == "ok") & runs["cell"].isin([c.name for c in cells])]
+    own = runs[(runs["status"] == "ok") & runs["cell"].isin(_passing(results, cells, metric))]
     return own.groupby("cell", sort=False)[names].mean().dropna()
+
+
+def _passing(results: Results, cells: Sequence[Cell], metric: str) -> list[str]:
+    """The cells in which nodes split a flow that a metric is of."""
+    every = [c.name for c in cells]
+    if "split" not in results.flows:  # of an older lab
+        return every
+    rows = carriers(rows_of(results, cells), metric)
+    found = set(rows[rows["split"].eq(True)]["cell"])
+    return [name for name in every if name in found]
 
 
 def split(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -61,12 +80,18 @@ def splitting(results: Results, cells: Sequence[Cell]) -> bool:
     return split(results, cells, OF_HALF[0])
 
 
-def _waited(results: Results, cells: Sequence[Cell]) -> str:
-    """How long data waited between the halves, by cell."""
-    runs = results.runs
+def _waited(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """How long data waited between the halves, by cell: of a metric of a flow alone where that is
+    the only one that is split.
+    """
+    runs, names = results.runs, _passing(results, cells, metric)
     if WAIT not in runs:
         return ""
-    own = runs[(runs["status"] == "ok") & runs["cell"].isin([c.name for c in cells])]
+    if parts(metric)[1] is not None and "split" in results.flows:
+        rows = rows_of(results, cells)
+        counts = rows[rows["split"].eq(True)].groupby("cell")["flow"].nunique()
+        names = [name for name in names if counts[name] == 1]
+    own = runs[(runs["status"] == "ok") & runs["cell"].isin(names)]
     found = own.groupby("cell", sort=False)[WAIT].mean().dropna()
     told = [f"{cell} {wait:.3g} s" for cell, wait in found.items() if wait >= holding.TOLD]
     if not told:
@@ -89,5 +114,37 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         "Nodes split TCP on the way: these are of the source's half, and not of the whole way. "
         f"What the splitters' halves sent is not in it, per run: {told}. There is neither colour "
-        f"nor bold. {_waited(results, cells)}"
+        f"nor bold. {_waited(results, cells, metric)}"
     ).rstrip()
+
+
+def warnings(plan: Plan) -> list[str]:
+    """Splitters behind which all levels of a protocol run the same TCP, as the plan names it."""
+    out = []
+    for k in range(len(plan.cells[0].scenario.get("split") or []) if plan.cells else 0):
+        given = [(cell.scenario.get("split") or [{}])[k : k + 1] for cell in plan.cells]
+        behind = {str(own[0].get("far", own[0].get("near"))) for own in given if own}
+        moved = [n for n, names in _tcps(plan).items() if len(names) > 1]
+        if len(behind) != 1 or "None" in behind or not moved:
+            continue
+        (carrier,) = behind
+        key = "far" if "far" in given[0][0] else "near"
+        nodes = first([str(n) for n in given[0][0].get("nodes", [])], MOST)
+        flows = first([str(n) for n in moved], MOST)
+        out.append(
+            f"behind {nodes} flows that are split run {carrier} in every cell "
+            f"(split.{k + 1}.{key}), whatever the levels of flow {flows} are called: these differ "
+            "on the way there alone."
+        )
+    return out
+
+
+def _tcps(plan: Plan) -> dict[int, set[str]]:
+    """The protocols of TCP that each flow has in some cell."""
+    found: dict[int, set[str]] = {}
+    for cell in plan.cells:
+        for n, flow in flows_of(cell):
+            name = str(flow.get("protocol", ""))
+            if of_tcp(name):
+                found.setdefault(n, set()).add(name)
+    return found

@@ -24,6 +24,10 @@ class Stack:
     parts: Mapping[str, str] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     """What the profile sets and no part takes."""
+    number: int | None = None
+    """The IP protocol number of its packets on hosts."""
+    wire: str = ""
+    """The format of its packets."""
 
     @property
     def kernel(self) -> bool:
@@ -56,7 +60,9 @@ def stack(words: str, compositions: tuple[str, ...] = ()) -> Stack | None:
         role = part["role"]
         parts[role] = f"{parts[role]}, {part['part']}" if role in parts else part["part"]
         values |= {f"{role}.{p['name']}": p["value"] for p in part["params"]}
-    return Stack(words, told["profile"], values, parts, tuple(told["unused"]))
+    return Stack(
+        words, told["profile"], values, parts, tuple(told["unused"]), told["number"], told["wire"]
+    )
 
 
 def stacks(runner: str, cell: Cell) -> list[Stack | None]:

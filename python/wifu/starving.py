@@ -1,18 +1,22 @@
-"""The step that log utility has where a flow starves."""
+"""Flows that starve: the step that log utility has there, and totals that do not tell of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 
 from wifu.cells import Cell
 from wifu.even import STARVED_BPS, STARVED_UTILITY_BPS
 from wifu.metrics import parts
-from wifu.rows import Results, by_cell, carriers, rows_of
+from wifu.rows import Results, by_cell, carriers, compared, rows_of
 
 NEAR = 2.0
 """Rates within so many times of the one below which a flow starves are near to it."""
+
+TOTALS = {"aggregate": "a total", "sum_rates": "a sum", "goodput": "a mean over flows"}
+"""Metrics of several flows together."""
 
 
 def floored(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -39,3 +43,30 @@ def floored(results: Results, cells: Sequence[Cell], metric: str) -> str:
             + (" that step." if told else f", as {rule}.")
         )
     return " ".join(told)
+
+
+def _shares(results: Results, cells: Sequence[Cell]) -> pd.Series[float]:
+    """The share of flows that starve beside others, by cell."""
+    rows = carriers(rows_of(results, cells))
+    beside = rows.groupby(["cell", "run"])["flow"].transform("size") > 1
+    starved = rows["goodput_bps"].astype(float) < STARVED_BPS
+    return starved[beside].groupby(rows["cell"]).mean()
+
+
+def unseen(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That levels of which totals are compared starve unlike many flows: who has the greater total
+    may have it at a flow's cost.
+    """
+    if metric not in TOTALS:
+        return ""
+    groups = [g for g in compared(results, cells) if _shares(results, g).nunique() > 1]
+    if not groups:
+        return ""
+    unlike = [cell for group in groups for cell in group]
+    rows = carriers(rows_of(results, unlike))
+    starved = rows[rows["goodput_bps"].astype(float) < STARVED_BPS]
+    return (
+        f"{len(starved)} of {len(rows)} flows starved, below {STARVED_BPS / 1e3:g} kb/s (by cell: "
+        f"{by_cell(starved, unlike)}): {TOTALS[metric]} does not tell who got it, and may be no "
+        "less for it; `starved`, `lowest` and `jain` do."
+    )

@@ -26,7 +26,8 @@ RESERVED = {
 COLUMNS = frozenset({
     *flow_row({}, {"id": 1}, Measure(), {}), *(column(name) for name in RUN_METRICS),
     "wall_s", "repeated", "sim_seconds", "trace_hash", "stamp",
-    "delay_finished_s", "delay_median_finished_s", "known_finished_s", "delay_cut_off",
+    "delay_finished_s", "delay_median_finished_s", "delay_p95_finished_s", "delay_p99_finished_s",
+    "known_finished_s", "delay_cut_off",
     "splitters_retransmissions", "splitters_timeouts", "splitters_wait_s",
     # Of `divergence.parquet`.
     "substrate", "paired", "ks", "verdict",
@@ -206,7 +207,7 @@ class Tables:
             raise PlanError("is a share of the mean between 0 and 1, such as 5%", "until.ci")
         return Until(metric, ci, low, high)
 
-    def _measure(self) -> Measure:
+    def _measure(self, runner: str) -> Measure:
         given = self.source.get("measure", "transfer")
         if not isinstance(given, str | dict):
             raise PlanError(f"must be text or a table, not {given!r}", "measure")
@@ -215,6 +216,12 @@ class Tables:
         mode = table.get("mode", "transfer")
         if mode not in MEASURES:
             raise PlanError(f"{mode!r} is none of them; {nearest(str(mode), MEASURES)}", "measure")
+        if runner == "mock" and mode != "transfer":
+            raise PlanError(
+                f"{mode!r} cannot be had of the wired network, whose outcomes have the whole of "
+                "each flow alone: 'transfer' can",
+                "measure",
+            )
         try:
             start, end = (values.seconds(table.get(k, 0)) for k in ("from", "to"))
         except LabError as e:
@@ -302,16 +309,22 @@ class Tables:
         return tuple(found)
 
     def _skips(self, axis: str, wanted: Value, key: str) -> None:
-        """A rule that fits no level is a slip of the pen."""
+        """A rule that fits no level is a slip of the pen, and so is a name that is none; numbers
+        may reach beyond those that there are.
+        """
         try:
             options = values.sequence(wanted) if isinstance(wanted, str) else wanted
         except LabError as e:
             raise PlanError(str(e), key) from None
         options = options if isinstance(options, list) else [options]
         known = None if self.known is None else self.known[axis]
-        if known is not None and not any(str(o) in known for o in options):
-            hint = nearest(str(wanted), known)
-            raise PlanError(f"axis {axis} has no {wanted}; {hint}", key)
+        if known is None:
+            return
+        missing = [o for o in options if str(o) not in known]
+        names = [o for o in missing if isinstance(o, str) and not o.strip().isdigit()]
+        if names or len(missing) == len(options):
+            lacking = names[0] if names else wanted
+            raise PlanError(f"axis {axis} has no {lacking}; {nearest(str(lacking), known)}", key)
 
     def _series(self) -> frozenset[int]:
         given = self._get("series", dict, {})

@@ -287,11 +287,16 @@ class Traffic:
             return server
         words = ["-s", "-1", "-p", str(flow.port), "--socket", place.door]
         words += ["--data-port", str(flow.port + 1)] if flow.spec else []
+        words += ["--control-timeout", self._patience()]
         if self._packets() is not None:
             words += ["-i", f"{arrived.PROGRESS:.3f}"]
         server = crew.start(place, place.program, "perf", *words)
         crew.wait_for(server, "Server listening")
         return server
+
+    def _patience(self) -> str:
+        """Milliseconds that an end waits for the other, which may be waiting for the network."""
+        return str(round(apps_live.PATIENCE * self.dilation * 1000) + 10_000)
 
     def _packets(self) -> int | None:
         found = self.scenario.get("stop", {}).get("packets")
@@ -335,6 +340,8 @@ class Traffic:
             words += ["-n", str(flow.octets)]
         else:
             words += ["-t", str(FOREVER) if flow.end is None else f"{lasts:.9f}"]
+        words += ["--connect-timeout", str(round(apps_live.PATIENCE * self.dilation * 1000))]
+        words += ["--control-timeout", self._patience()]
         words += ["-w", flow.options["window"]] if "window" in flow.options else []
         words += ["-M", flow.options["mss"]] if "mss" in flow.options else []
         return [place.program, "perf", *words]
@@ -353,6 +360,7 @@ class Traffic:
                 clients.add(flow, crew.start(place, *self._client(flow)))
             over = over or (progress.reached() if progress else self._all_over(clients))
             for flow in self._going():
+                clients.ended(flow)  # seen now, as its fault's time may be
                 if over:
                     clients.end(flow)
                 clients.cut_short(flow)
@@ -428,6 +436,14 @@ class Traffic:
             self.ends[flow.id] = (local, remote)
         if flow.spec:
             self.ends[flow.id] = ("", f"{self.places[flow.target].address}:{flow.port + 1}")
+        if fault := report.get("wifu", {}).get("fault"):
+            at = clients.ended(flow)
+            return self._idle(flow) | {
+                "start_s": start,
+                "fault": fault,
+                "fault_s": at,
+                "over_s": at,
+            }
         if "error" in report and not cut:
             raise RunError(f"flow {flow.id}, {flow.protocol}: {report['error']}")
         return row | self._stream(flow, report, start, begun, cut)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -65,17 +65,19 @@ def split(outcome: Mapping[str, Any]) -> set[int]:
         return set()
     passed: dict[int, set[str]] = {}
     for hop in outcome.get("hops") or []:
+        if hop.get("flow") is None:  # it is not told whose it is
+            continue
         passed.setdefault(int(hop["flow"]), set()).update((str(hop["from"]), str(hop["to"])))
     return {
         int(flow["id"])
         for flow in outcome["flows"]
-        if _of_tcp(str(flow.get("protocol")))
+        if of_tcp(str(flow.get("protocol")))
         and (passed.get(int(flow["id"]), nodes) - {flow.get("from"), flow.get("to")}) & nodes
     }
 
 
 @lru_cache(maxsize=4096)
-def _of_tcp(protocol: str) -> bool:
+def of_tcp(protocol: str) -> bool:
     """Whether a protocol sends TCP's segments, as nodes split them alone; one that a plan composes
     itself may.
     """
@@ -98,7 +100,8 @@ def learned(outcome: Mapping[str, Any], flow: Mapping[str, Any]) -> bool:
 
 def columns(outcome: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, bool]:
     """What `results.parquet` has of it."""
-    return {"unlearned": unlearned(flow), "split": int(flow["id"]) in split(outcome)}
+    halved = int(flow["id"]) in split(outcome)
+    return {"unlearned": unlearned(flow) and not halved, "split": halved}
 
 
 def known(outcome: Mapping[str, Any], rates: Any) -> float:
@@ -106,3 +109,38 @@ def known(outcome: Mapping[str, Any], rates: Any) -> float:
     own = [outcome["flows"][n] for n in carriers(outcome["flows"])]
     times = [t for flow in own if learned(outcome, flow) for t in known_times(flow)]
     return float(np.mean(times)) if times else float("nan")
+
+
+def opening(outcome: Mapping[str, Any], flow: Mapping[str, Any]) -> float | None:
+    """How long a flow's connection took to open; none if it did not within its run, of datagrams,
+    and of flows that ask again and again, which may open several.
+    """
+    at, end = flow.get("connected_s"), outcome.get("sim_seconds")
+    if at is None or flow.get("protocol") == "udp" or flow.get("app") in ASKING:
+        return None
+    if end is not None and at > end:  # on hosts, where runs end by the clock
+        return None
+    return max(0.0, float(at) - float(flow.get("start_s") or 0.0))
+
+
+def connecting(outcome: Mapping[str, Any], rates: Any) -> float:
+    """The mean of these times over the flows of a run that have one."""
+    every = [opening(outcome, flow) for flow in outcome["flows"]]
+    times = [took for took in every if took is not None]
+    return float(np.mean(times)) if times else float("nan")
+
+
+def percentile(share: int) -> Callable[[Sequence[float]], Any]:
+    """What is above so many percent of some times."""
+    return lambda times: np.percentile(times, share)
+
+
+def delay(statistic: Callable[[list[float]], Any]) -> Callable[[Mapping[str, Any], Any], float]:
+    """A statistic of what the transfers of a run took, requests each by itself."""
+
+    def compute(outcome: Mapping[str, Any], rates: Any) -> float:
+        flows = outcome["flows"]
+        delays = [d for n in carriers(flows) for d in download_delays(flows[n])]
+        return float(statistic(delays)) if delays else float("nan")
+
+    return compute

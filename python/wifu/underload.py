@@ -6,7 +6,7 @@ will be complete: percentiles of all its datagrams would be the lower, the soone
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -141,30 +141,23 @@ def _ends(flow: Mapping[str, Any]) -> tuple[Any, Any]:
     return flow.get("from"), flow.get("to")
 
 
-def begins(flow: Mapping[str, Any]) -> Any:
-    """The node where a flow's data begins: of questions that are answered it is who answers."""
-    return flow.get("to" if flow.get("app") == "request" else "from")
-
-
-def crowded_out(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
-    """How many of a flow's datagrams found the queue of their own node full while a transport there
-    waited for room in it; none of a flow of no datagrams. No transport is to blame where all
-    datagrams of that node are more than its links carried.
+def one_way(which: str) -> Callable[[Outcome, Any], float]:
+    """Mean over the flows of datagrams that met load, of what was sent under it; without any load
+    over all of them. What a flow alone has that met none is its own. Nan beside a load that
+    delivered nothing: that is no delay under it.
     """
-    if flow.get("protocol") != "udp":
-        return None
-    at = flow.get("from")
-    others = [f for f in outcome["flows"] if begins(f) == at and f.get("protocol") != "udp"]
-    if not any((f.get("limited_s") or {}).get("queue") for f in others):
-        return 0.0
-    datagrams = {f["id"] for f in outcome["flows"] if f.get("protocol") == "udp"}
-    hops = [h for h in outcome.get("hops") or [] if h["from"] == at]
-    carried = sum(h["packets"] for h in hops)
-    if sum(h["packets"] + _refused(h) for h in hops if h["flow"] in datagrams) > carried:
-        return 0.0  # they do not fit into the link themselves
-    return float(sum(_refused(h) for h in hops if h["flow"] == flow["id"]))
 
+    def compute(outcome: Outcome, rates: Any) -> float:
+        span = load_span(outcome)
+        told = [f for f in outcome["flows"] if f.get("one_way") or silent(outcome, f, span)]
+        load = [found for f in told if (found := under_load(outcome, f)) is not None]
+        since = idle_load(outcome)
+        # A load that was to start after the run's own end is none; one that the run did not wait
+        # for was to be met.
+        end = float(outcome["sim_seconds"])
+        never = np.isfinite(since) and since >= end and outcome.get("end") == "done"
+        alone = ({} if never or lasted(f, since) else f["one_way"] for f in told)
+        known = [p.get(which, np.nan) for p in load or alone]
+        return float(np.mean(known)) if known else float("nan")
 
-def _refused(hop: Mapping[str, Any]) -> int:
-    """Packets that a full queue refused, without those that its discipline dropped."""
-    return int(hop.get("queue_drops") or 0) - int(hop.get("early_drops") or 0)
+    return compute

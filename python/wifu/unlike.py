@@ -13,11 +13,15 @@ import pandas as pd
 from wifu import (
     answering,
     crowded,
+    demand,
     faults,
     fixed,
     heldback,
+    hostcost,
     knowing,
     misread,
+    overlooked,
+    roundtrips,
     segments,
     splits,
     tries,
@@ -28,8 +32,8 @@ from wifu import (
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
-from wifu.metrics import RUN_METRICS, column, of_datagrams, parts
-from wifu.probes import SELECTED, few, selected
+from wifu.metrics import RUN_METRICS, of_datagrams, parts
+from wifu.probes import few, selected
 from wifu.rows import RATES, SHARES, Results, carriers, compared, ends, flows_of, rows_of
 from wifu.stamps import first
 
@@ -39,17 +43,14 @@ COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "p
 EVEN = 1.1
 """Up to so many times as many bytes delivered, and counts are compared."""
 
+TIMED = ("time", "stop_at")
+"""What says until when an application writes."""
+
 SIZED = ("file", "trace", *ASKING)
 """Applications of which the scenario tells how much they send."""
 
 MOSTLY = 0.5
 """In more of a cell's runs flows hardly met, and their shares are not compared."""
-
-CLASS = 1 / 16
-"""How wide the classes are that round-trip times are counted in, of what they begin at."""
-
-SAMPLED = 3.0
-"""So many times as many round-trip samples by each data segment, and they are not of the same."""
 
 NUMBERED = ("jain", "unfairness", "utility", "lowest", "weakest")
 """Metrics that depend on how many flows share."""
@@ -229,6 +230,7 @@ def _open_ended(cells: Sequence[Cell], metric: str) -> list[int]:
         for n, flow in flows_of(cell)
         if flow.get("protocol") != "udp" and flow.get("app", "bulk") not in SIZED
         and not flow.get("bytes") and only in (None, n)
+        and any(flow.get(key) is not None for key in TIMED)
     }  # fmt: skip
     return sorted(timed)
 
@@ -241,11 +243,13 @@ def emptied(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """What it takes for flows to finish whose bytes the scenario does not tell."""
     if not (flows := _open_ended(cells, metric)):
         return ""
+    one = len(flows) == 1
+    who, does, has = ("Flow", "writes", "has") if one else ("Flows", "write", "have")
     return (
-        f"Flow {first([str(n) for n in flows], MOST)} writes until its time is over, and has "
-        "finished once what its send buffer held then has arrived: who has a large buffer has it "
-        "full, and is unfinished the longer the larger it is. There is neither colour nor bold; "
-        "flows with `bytes` compare."
+        f"{who} {first([str(n) for n in flows], MOST)} {does} until a time that the plan says, and "
+        f"{has} finished once what the send buffer held then has arrived: who has a large buffer "
+        "has it full, and is unfinished the longer the larger it is. There is neither colour nor "
+        "bold; flows with `bytes` compare."
     )
 
 
@@ -273,36 +277,6 @@ def _apps(cell: Cell) -> list[tuple[int, str]]:
     return [(n, str(flow.get("app", "bulk"))) for n, flow in flows_of(cell)]
 
 
-def mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Means of the flows that have a value, of cells in which these are not the same."""
-    base, only = parts(metric)
-    if only is not None or not base.startswith(("srtt", "min_rtt", "rtt_p")):
-        return ""
-    name, rows = column(base), rows_of(results, cells)
-    if name not in rows:
-        return ""
-    shares = rows[name].notna().groupby([rows["cell"], rows["flow"]]).mean().unstack("cell")
-    shares = shares.loc[:, shares.max() > 0]  # of the others nothing is compared
-    worst = (0.0, "")
-    for row in compared(results, cells):
-        own = shares[[c.name for c in row if c.name in shares]]
-        for flow, found in own.iterrows():
-            apart = float(found.max() - found.min())
-            if apart > max(SELECTED, worst[0]):
-                most, least = found.idxmax(), found.idxmin()
-                words = (
-                    f"flow {flow} has a value in {found.max():.0%} of the runs of {most} and "
-                    f"{found.min():.0%} of those of {least}"
-                )
-                worst = apart, words
-    if not worst[1]:
-        return ""
-    return (
-        f"Means are of the flows that have a value, and {worst[1]}: means of different flows are "
-        "not compared, and there is neither colour nor bold."
-    )
-
-
 def alone(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Shares where there is nothing to share, or nobody to share it with."""
     if parts(metric)[0] not in ("jain", "weakest", "unfairness"):
@@ -327,65 +301,17 @@ def _single(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     return "one flow alone" in alone(results, cells, metric)
 
 
-def classes(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """That percentiles are of classes."""
-    if not parts(metric)[0].startswith("rtt_p"):
-        return ""
-    return (
-        "Round-trip times are counted in classes: percentiles are true to within 1/16 "
-        f"({CLASS:.2%}), of which intervals know nothing. Cells that are less apart have neither "
-        "colour nor bold."
-    )
-
-
-def _same_class(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether the two least of some cells may be of one class."""
-    if not parts(metric)[0].startswith("rtt_p"):
-        return False
-    known = sorted(v for c in cells if (v := results.sample(metric, c.labels).mean()) > 0)
-    return len(known) > 1 and bool(known[1] < known[0] * (1 + CLASS))
-
-
-def samples(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Round-trip times of which senders take one by every acknowledgement, or by hardly any: such
-    percentiles are not of the same.
-    """
-    base, _ = parts(metric)
-    if base != "srtt" and not base.startswith("rtt_p"):
-        return ""
-    rows, names = carriers(rows_of(results, cells), metric), ("rtt_samples", "data_segments")
-    if not all(name in rows for name in names):  # of an older lab
-        return ""
-    told = rows[["cell", *names]].astype(dict.fromkeys(names, float)).dropna()
-    sums = told.groupby("cell")[[*names]].sum()
-    shares = (sums["rtt_samples"] / sums["data_segments"].where(lambda x: x > 0)).dropna()
-    worst = (SAMPLED, "", "")
-    for row in compared(results, cells):
-        own = shares[[c.name for c in row if c.name in shares]]
-        if len(own) > 1 and own.min() > 0 and own.max() / own.min() > worst[0]:
-            worst = (own.max() / own.min(), str(own.idxmax()), str(own.idxmin()))
-    if not worst[1]:
-        return ""
-    _, most, least = worst
-    return (
-        f"Senders do not take round-trip samples alike: {most} {shares[most]:.2g} by each data "
-        f"segment sent, {least} {shares[least]:.2g}. Who takes few takes them at moments of its "
-        "own, such as once by each feedback, and what is made of them is of those: they are no "
-        "delays of all data. There is neither colour nor bold."
-    )
-
-
 def failing(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Connections that gave up before the run was to end."""
     return faults.failed(results, cells, metric) if parts(metric)[0] in RATES else ""
 
 
-def _load(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, float]:
-    """The least and the most bytes that the load of a cell delivered by run, of those cells in
-    which datagrams met it.
+def _load(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, tuple[float, float]]:
+    """The least and the most that the load of a cell delivered, of those cells in which datagrams
+    met it: by unit, in a run (MB) and in a second of it (Mb/s).
     """
     if not of_datagrams(metric) or "flow" not in results.flows:
-        return 0.0, 0.0
+        return {}
     rows, only, keys = rows_of(results, cells), parts(metric)[1], ["cell", "run"]
     datagrams = rows["flow_protocol"].eq("udp")
     load = rows[~datagrams]
@@ -398,22 +324,33 @@ def _load(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, 
     beside = probes.merge(spans, left_on=keys, right_index=True)
     met = beside["start_s"].fillna(0.0) < beside["end"].fillna(np.inf)
     met &= beside["last_byte_s"].fillna(np.inf) > beside["begin"].fillna(0.0)
-    by = load[load["cell"].isin(beside[met]["cell"])].groupby("cell")
-    means = by["bytes"].sum() / by["run"].nunique()
-    return (float(means.min()), float(means.max())) if len(means) > 1 else (0.0, 0.0)
+    by = load[load["cell"].isin(beside[met]["cell"])]
+    octets = by.groupby(keys)["bytes"].sum()
+    lasted = (spans["end"] - spans["begin"].fillna(0.0)).reindex(octets.index)
+    found = {
+        "MB": (octets / 1e6).groupby("cell").mean(),
+        # A load of a moment has no rate.
+        "Mb/s": (octets * 8e-6 / lasted.where(lasted > 0)).groupby("cell").mean().dropna(),
+    }
+    return {u: (float(m.min()), float(m.max())) for u, m in found.items() if len(m) > 1}
 
 
 def loads(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Delays under loads that offered different things."""
-    pairs = [_load(results, group, metric) for group in compared(results, cells)]
-    apart = [(least, most) for least, most in pairs if most > EVEN * least]
+    found = [_load(results, group, metric) for group in compared(results, cells)]
+    apart = [
+        (most / least if least else np.inf, least, most, unit)
+        for each in found
+        for unit, (least, most) in each.items()
+        if most > EVEN * least
+    ]
     if not apart:
         return ""
-    least, most = max(apart, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
+    _, least, most, unit = max(apart)
     return (
         "Under load is from its first start to its last byte, with the time in which it stalled "
-        f"and offered nothing, and the loads of compared cells delivered from {least / 1e6:.3g} "
-        f"to {most / 1e6:.3g} MB: there is neither colour nor bold where they are more than "
+        f"and offered nothing, and the loads of compared cells delivered from {least:.3g} "
+        f"to {most:.3g} {unit}: there is neither colour nor bold where they are more than "
         f"{EVEN - 1:.0%} apart, as who sends less meets shorter queues."
     )
 
@@ -531,8 +468,7 @@ def _takes(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 
 def _loaded(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    least, most = _load(results, cells, metric)
-    return most > EVEN * least
+    return any(most > EVEN * least for least, most in _load(results, cells, metric).values())
 
 
 def _counted_flows(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -556,9 +492,9 @@ REASONS = (
     Reason("one flow alone has no share", _single),
     Reason("unlike numbers of flows", _counted_flows),
     Reason("flows that the levels do not change are part of it", fixed.diluted),
-    Reason("means of different flows", mixed),
-    Reason("within one class of round-trip times", _same_class),
-    Reason("round-trip samples are not taken alike", samples),
+    Reason("means of different flows", roundtrips.unmixed),
+    Reason("within one class of round-trip times", roundtrips.same_class),
+    Reason("round-trip samples are not taken alike", roundtrips.unsampled),
     Reason("the smallest round-trip time is no merit of a protocol", _protocols),
     Reason("frames are tried up to other limits, or after an RTS", _tried),
     Reason("segments are counted, which carry more than 10 % more in some", segments.unlike),
@@ -571,6 +507,7 @@ REASONS = (
     Reason("recoveries beside timeouts that are more than 10 % apart", misread.timed_out),
     Reason("recoveries, where some protocols have no timeouts", misread.untimed),
     Reason("nodes sent copies, which are not counted", ways.copied),
+    Reason("copies that nodes sent count as lost, too", ways.recounted),
     Reason("copies that nodes send are not known here", ways.uncounted),
     Reason("Hop repairs hop by hop, its source only asks", ways.asking),
     Reason("nodes split TCP, whose halves are not counted", splits.split),
@@ -580,6 +517,11 @@ REASONS = (
     Reason("frames are data more often in some", ways.diluted),
     Reason("round trips are not timed alike", ways.timed),
     Reason("flows were there for more than 10 % longer in some", ways.left),
+    Reason("some flows want no more than they get", demand.content),
+    Reason("as many datagrams arrived, and the last one later", demand.late),
+    Reason("receivers hold acknowledgements back unlike each other", demand.held),
+    Reason("handlers make the way worse for some alone", overlooked.overlooked),
+    Reason("packets cost hosts time of some flows alone", hostcost.exempt),
     Reason("means are above what was carried, by more than 10 % in some", ways.inflated),
 )
 """All that takes colour and bold from a comparison of cells whose values are known."""

@@ -16,11 +16,16 @@ Value = Any
 """What TOML can say: bool, int, float, str, list, dict."""
 
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?$")
-_QUANTITY = re.compile(r"^([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*([A-Za-z/%]*)$")
+_QUANTITY = re.compile(r"^([-+]?[\d_]*\.?[\d_]*(?:[eE][-+]?\d+)?)\s*([A-Za-zµ/%]*)$")
 
-_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+# What the simulator reads, and hours.
+_SECONDS = {
+    "": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0,
+    "h": 3600.0,
+}  # fmt: skip
 _OCTETS = {
-    "": 1.0, "B": 1.0, "k": 1e3, "kB": 1e3, "K": 1e3, "M": 1e6, "MB": 1e6, "G": 1e9, "GB": 1e9,
+    "": 1.0, "B": 1.0, "k": 1e3, "kB": 1e3, "K": 1e3, "KB": 1e3, "M": 1e6, "MB": 1e6, "G": 1e9,
+    "GB": 1e9,
     "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30,
 }  # fmt: skip
 
@@ -111,13 +116,17 @@ def _quantity(value: Value, units: Mapping[str, float], what: str) -> float:
     if isinstance(value, int | float):
         return float(value)
     found = _QUANTITY.match(str(value).strip())
-    if not found:
+    try:
+        number = float(found[1].replace("_", "")) if found else None
+    except ValueError:
+        number = None
+    if not found or number is None:
         raise LabError(f"{value!r} is no {what}")
     if found[2] not in units:
         raise LabError(
             f"{value!r}: unknown unit {found[2]}; {nearest(found[2], filter(None, units))}"
         )
-    return float(found[1]) * units[found[2]]
+    return number * units[found[2]]
 
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {

@@ -86,6 +86,42 @@ def copies(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+RECOUNTED = 0.05
+"""For so much more of what ends sent, and copies of nodes are told beside what was lost."""
+
+
+def _recounted(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """How many copies nodes sent by each packet that ends sent, by cell, of what was lost."""
+    names = ["packets_sent", "packets_copies"]
+    if parts(metric)[0] != "loss" or not all(name in results.flows for name in names):
+        return pd.Series(dtype=float)
+    rows, only = rows_of(results, cells), parts(metric)[1]
+    rows = rows if only is None else rows[rows["flow"] == only]
+    rows = rows[rows["packets_sent"].notna()]
+    sums = rows.groupby("cell")[names].sum().astype(float)
+    return (sums["packets_copies"] / sums["packets_sent"].where(lambda sent: sent > 0)).dropna()
+
+
+def recounted(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether what was lost is of many more copies of nodes in some cells than in others."""
+    shares = _recounted(results, cells, metric)
+    return len(shares) > 1 and bool(shares.max() - shares.min() > RECOUNTED)
+
+
+def recounts(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That copies of nodes count where they are lost."""
+    shares = _recounted(results, cells, metric)
+    if not len(shares) or shares.max() <= RECOUNTED:
+        return ""
+    told = (
+        "Copies that nodes on the way sent of packets are packets here, too, and each that is lost "
+        "counts, whether or not another one arrives: by each packet that ends sent there were "
+        f"{_named(shares[shares > 0])}."
+    )
+    bare = _any(recounted, results, cells, metric)
+    return f"{told} There is neither colour nor bold." if bare else told
+
+
 def _sources(results: Results, cell: Cell, metric: str) -> frozenset[str]:
     """The parts that send again what was lost, of the flows of a cell that a metric is of."""
     only = parts(metric)[1]

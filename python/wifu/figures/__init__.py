@@ -12,6 +12,7 @@ from wifu import across, skipped, values
 from wifu.api import Results
 from wifu.diverge import Divergence
 from wifu.errors import LabError, PlanError, nearest
+from wifu.figures import captions
 from wifu.figures.words import Words
 from wifu.kinds import KINDS, check
 from wifu.metrics import wrong
@@ -52,6 +53,8 @@ def made(results: Results, spec: Mapping[str, Any]) -> tuple[Any, str, str]:
     beside = across.sentence(results, cells, spec, axis)
     told = [beside, skipped.sentence(results.plan, spec.get("where"))]
     caption += "".join(f" {words}" for words in told if words)
+    caption = captions.without_colour(caption)
+    caption = captions.named(caption, results.plan.cells, Words(results, spec, mixed=False))
     return figure, spec.get("title", title), caption
 
 
@@ -61,8 +64,10 @@ def _apart(results: Results, spec: Mapping[str, Any]) -> str:
     if pair is None:
         return ""
     shown = {str(c.labels[pair]) for c in results.cells(spec.get("where"))}
-    told = [d.sentence() for d in results.differences() if str(d.level) in shown]
-    return "".join(f" {words}" for words in told) if len(shown) > 1 else ""
+    words = Words(results, spec, mixed=False)
+    found = [d for d in results.differences() if str(d.level) in shown]
+    told = [captions.difference(d, pair, words) for d in found]
+    return "".join(f" {sentence}" for sentence in told) if len(shown) > 1 else ""
 
 
 def _filter(results: Results, spec: Mapping[str, Any]) -> str:

@@ -17,15 +17,15 @@ def centred(count: int, most: int, room: float = 0.0) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def aside(places: Sequence[float], n: int, count: int) -> float:
-    """How far the nth of so many lines is moved, so that whiskers do not hide each other: a
-    hundredth of the scale, or as little as places that lie close together leave.
+def aside(places: Sequence[float], n: int, count: int, share: float = 0.012) -> float:
+    """How far the nth of so many lines is moved, so that whiskers and marks do not hide each other:
+    such a share of the scale, or as little as places that lie close together leave.
     """
     if len(places) < 2:
         return 0.0 if count < 2 else (n - (count - 1) / 2) * 0.2 / count
     ordered = sorted(places)
     least = min(two - one for one, two in pairwise(ordered))
-    step = min(0.012 * (ordered[-1] - ordered[0]), 0.6 * least / count)
+    step = min(share * (ordered[-1] - ordered[0]), 0.6 * least / count)
     return (n - (count - 1) / 2) * step
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from matplotlib.axes import Axes
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from wifu import cutoff, stats
 from wifu.api import Results
-from wifu.diverge import ABSENT, SKIPPED, Divergence
+from wifu.diverge import ABSENT, FAILED, SKIPPED, Divergence
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
 from wifu.figures.compare import bar, capital, on_bar
@@ -30,7 +30,8 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     """A metric in each cell: a bar for each substrate, with its interval. In the width of a paper
     cells that have no room beside the others stand below them.
     """
-    rows = [r for r in found.rows if r.metric == metric and r.verdict not in (ABSENT, SKIPPED)]
+    bare = (ABSENT, FAILED, SKIPPED)
+    rows = [r for r in found.rows if r.metric == metric and r.verdict not in bare]
     if not rows:
         raise LabError("no two substrates know it")
     cells = list(dict.fromkeys(r.cell for r in rows))
@@ -65,8 +66,21 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     style.label_rows(axes, label)
     legends.above(figure, [style.patch(_look(name)) for name in names], names)
     title = f"{label[:1].upper()}{label[1:]} on {', '.join(names)}"
-    caption = f"{label[:1].upper()}{label[1:]}; whiskers: 95 % interval (Student t)."
-    return figure, title, " ".join([caption, *(capital(s) for s in found.skipped(metric))])
+    caption = f"{capital(label)}; {_counts(every, known)}; whiskers: 95 % interval (Student t)."
+    return figure, title, " ".join([caption, *(capital(s) for s in found.left_out(metric))])
+
+
+def _counts(every: Sequence[Results], known: Collection[tuple[str, str]]) -> str:
+    """Of how many runs the cells are that are shown, of each substrate where these differ."""
+    found: dict[str, str] = {}
+    for results in every:
+        have = results.ok["cell"].value_counts()
+        name = results.plan.substrate
+        n = sorted({int(have.get(cell, 0)) for own, cell in known if own == name})
+        found[name] = f"{n[0]} to {n[-1]}" if len(n) > 1 else f"{n[0] if n else 0}"
+    if len(set(found.values())) == 1:
+        return f"n = {next(iter(found.values()))} runs per cell"
+    return f"n runs per cell: {', '.join(f'{n} on {name}' for name, n in found.items())}"
 
 
 def _look(substrate: str) -> int:

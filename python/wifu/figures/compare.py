@@ -12,12 +12,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from wifu import cautions, cutoff, stats
+from wifu import cutoff, stats
 from wifu.api import Results
 from wifu.cells import Cell, Label
 from wifu.errors import LabError, PlanError
-from wifu.figures import along, legends, page, style
+from wifu.figures import along, lacking, legends, page, style
 from wifu.figures.along import centred, placed
+from wifu.figures.sayings import counted as counted
+from wifu.figures.sayings import counts as counts
+from wifu.figures.sayings import cut, interval_words, of_means
+from wifu.figures.sayings import cut_off as cut_off
+from wifu.figures.sayings import left_out as left_out
+from wifu.figures.sayings import of_runs as of_runs
+from wifu.figures.sayings import stopped as stopped
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
 
@@ -96,42 +103,6 @@ def by_of(results: Results, spec: dict[str, Any], x: str | None) -> str | None:
     return by if by != x else None
 
 
-def counts(results: Results, cells: Sequence[Cell], metric: str | None = None) -> str:
-    """How many runs these cells have, in words; with a `metric` those that have a value of it."""
-    if metric is None:
-        return counted(results, cells)
-    sizes = [stats.clean(results.sample(metric, c.labels)).size for c in cells]
-    return counted(results, cells, sizes)
-
-
-def _of_means(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """The same of means: they have runs of which only the least is known that a value can be."""
-    sizes = [stats.clean(cutoff.bounded(results, c, metric)).size for c in cells]
-    return counted(results, cells, sizes)
-
-
-def counted(
-    results: Results, cells: Sequence[Cell], sizes: Sequence[int] | None = None,
-    lack: str = "have no value",
-) -> str:  # fmt: skip
-    """The same where so many runs of these cells are shown, and the others `lack` something."""
-    have = results.ok["cell"].value_counts()
-    n = sorted({int(have.get(c.name, 0)) for c in cells})
-    told = "one run per cell" if n == [1] else f"n = {_span(n)} runs per cell"
-    if sizes is not None and (known := sorted(set(sizes))) != n:
-        told = f"n = {_span(known)} of {_span(n)} runs per cell, the others {lack}"
-    return told + left_out(results, cells)
-
-
-def left_out(results: Results, cells: Sequence[Cell]) -> str:
-    """How many runs of these cells count nowhere, in words."""
-    status = results.runs[results.runs["cell"].isin([c.name for c in cells])]["status"]
-    failed, excluded = (int((status == s).sum()) for s in ("failed", "excluded"))
-    told = [f"{failed} that failed"] if failed else []
-    told += [f"{excluded} excluded"] if excluded else []
-    return f", without {' and '.join(told)}" if told else ""
-
-
 def counting(
     results: Results, cells: Sequence[Cell], runs: Sequence[int]
 ) -> tuple[set[tuple[str, int]], str]:
@@ -153,41 +124,6 @@ def counting(
         named, more = named[:MOST], f" and {len(named) - MOST} more"
     what = f"run {runs[0]} of" if one else f"{len(gone)} run{'s' if len(gone) > 1 else ''} of"
     return gone, f" Not shown, as failed or excluded: {what} {', '.join(named)}{more}."
-
-
-def _span(n: Sequence[int]) -> str:
-    return str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
-
-
-def cut_off(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """What a caption says of a metric: what it is, of transfers that the end of a run cut off, and
-    of what else is not to be concluded.
-    """
-    told = [metric_of(metric).about, cutoff.sentence(results, cells, metric)]
-    told += cautions.notes(results, cells, metric)
-    return "".join(f" {words}" for words in told if words)
-
-
-def _interval_words(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    methods = {results.interval(metric, c).method for c in cells} - {"none"}
-    if not methods:
-        return "no interval (deterministic)" if results.plan.deterministic else "no interval"
-    of = " of its batches" if all(method.startswith(stats.BATCHES) for method in methods) else ""
-    return f"whiskers: 95 % interval{of} ({', '.join(sorted(methods))}){stopped(results)}"
-
-
-def of_runs(results: Results, cells: Sequence[Cell]) -> str:
-    """The same of intervals that are of runs alone: of one run there is none."""
-    have = results.ok["cell"].value_counts()
-    if max((int(have.get(c.name, 0)) for c in cells), default=0) < 2:
-        return "no interval"
-    return f"whiskers: 95 % interval{stopped(results)}"
-
-
-def stopped(results: Results) -> str:
-    """What is to be said of intervals if the plan has `until`."""
-    until = results.plan.until
-    return "" if until is None else ", narrower than nominal as runs ended once it was narrow"
 
 
 def bars(results: Results, spec: dict[str, Any]) -> Made:
@@ -215,6 +151,10 @@ class Task:
     """Where levels of `x` stand along a scale of numbers; none where they are no numbers."""
     most: int
     """So many levels of `x` has the panel with most of them."""
+    top: float = 0.0
+    """The highest of the means."""
+    step: float = 0.012
+    """How far lines stand beside each other, by the length of the scale."""
 
     def placed(self, cells: Sequence[Cell]) -> dict[Label, float]:
         """Where the levels of these cells stand in their panel: at their values, the same in all
@@ -254,7 +194,7 @@ class Task:
     def aside(self, places: Sequence[float], n: int) -> float:
         """How far the nth line stands beside the places of `x`."""
         count = len(self.every)
-        return n - (count - 1) / 2 if self.alone else along.aside(places, n, count)
+        return n - (count - 1) / 2 if self.alone else along.aside(places, n, count, self.step)
 
     def name(self, label: Label) -> str:
         """A level of `by` in a legend."""
@@ -271,7 +211,11 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
     where, numeric = placed(levels(cells, x))
     values = where if lines and numeric else {}
     most = most_levels(parts, x)
-    task = Task(results, words, name, x, by, levels(cells, by), lines, values, most)
+    found = [results.interval(name, c) for c in cells]
+    top = max((i.estimate for i in found if math.isfinite(i.estimate)), default=0.0)
+    task = Task(
+        results, words, name, x, by, levels(cells, by), lines, values, most, top, _step(len(parts))
+    )
     figure, axes = page.panels(len(parts), share_x=same_levels(parts, x))
     handles: dict[str, Any] = {}
     ends: list[list[End]] = []
@@ -283,7 +227,6 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         axis.set_xlabel(words.axis(x) if x else "")
         style.grid(axis)
     _along(task, axes, parts)
-    found = [results.interval(name, c) for c in cells]
     log = spec.get("scale") == "log" and any(i.estimate > 0 for i in found)
     if log:
         for axis in axes:
@@ -296,15 +239,19 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         for line in (line for axis in axes for line in axis.get_lines()):
             line.set_clip_on(line.get_marker() in ("None", "", None))
     page.align(axes, "y")
+    without = lacking.of(results, cells, name)
+    if lines:
+        for axis, (_, members) in zip(axes, parts, strict=True):
+            _absent(task, axis, members, without)
     for axis, points in zip(axes, marks, strict=True):
-        _above(axis, points)
+        _above(axis, points, 0.8 / len(task.every))
     style.label_rows(axes, words.scale(name))
     if task.alone:
         handles = {k: v for k, v in handles.items() if k == "published"}
         ends = []
     _name(figure, axes, ends, handles, len(task.every))
-    told = f"{_of_means(results, cells, name)}; {_interval_words(results, cells, name)}"
-    told += _cut(found, log)
+    told = f"{of_means(results, cells, name)}; {interval_words(results, cells, name)}"
+    told += cut(found, log)
     if lines and any(
         _missing(task, members, label) for _, members in parts for label in task.every
     ):
@@ -315,8 +262,18 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
     return (
         figure,
         title,
-        f"{capital(words.scale(name))}; {told}.{cut_off(results, cells, name)}{rest}",
+        f"{capital(words.scale(name))}; {told}."
+        f"{lacking.sentence(results, words, cells, without, name, by)}"
+        f"{cut_off(results, cells, name)}{rest}",
     )
+
+
+def _step(panels: int) -> float:
+    """So much of a scale as a mark is wide, and a little."""
+    if page.current().axes is not None:
+        return Task.step
+    beside = page.beside(panels, 3)
+    return max(Task.step, 1.15 * style.mark() / (72 * (page.width(beside) / beside - 0.6)))
 
 
 def _along(task: Task, axes: Sequence[Axes], parts: Sequence[tuple[str, list[Cell]]]) -> None:
@@ -326,7 +283,7 @@ def _along(task: Task, axes: Sequence[Axes], parts: Sequence[tuple[str, list[Cel
         return
     if task.values and not same_levels(parts, task.x):
         ends = sorted(task.values.values())
-        room = 0.05 * (ends[-1] - ends[0]) - along.aside(ends, 0, len(task.every))
+        room = 0.05 * (ends[-1] - ends[0]) - along.aside(ends, 0, len(task.every), task.step)
         for axis in axes:
             axis.set_xlim(ends[0] - room, ends[-1] + room)
     for axis, (_, members) in zip(axes, parts, strict=True):
@@ -366,16 +323,6 @@ def _log_scale(axis: Axes) -> None:
         )  # fmt: skip
 
 
-def _cut(found: Sequence[stats.Interval], log: bool) -> str:
-    """What is to be said of what does not fit a scale that begins at 0, or that has no 0."""
-    told = ""
-    if log and any(i.estimate <= 0 for i in found):
-        told += "; hollow, at the lower end: 0, which a logarithmic scale has not"
-    if any(i.known and i.low < (1e-300 if log else 0) <= i.estimate for i in found):
-        told += "; whiskers without an end go on below the scale"
-    return told
-
-
 def _name(
     figure: Figure, axes: Sequence[Axes], ends: Sequence[list[End]], handles: dict[str, Any],
     every: int,
@@ -389,12 +336,12 @@ def _name(
         # Names stand at the ends of the lines, which are where they are once all is laid out.
         figure.draw_without_rendering()
         pairs = list(zip(axes, ends, strict=True))
-        if all(style.have_room(axis, own) for axis, own in pairs):
+        if all(legends.have_room(axis, own) for axis, own in pairs):
             published = {k: v for k, v in handles.items() if k == "published"}
             legends.above(figure, list(published.values()), list(published))
             figure.draw_without_rendering()
             for axis, own in pairs:
-                style.end_labels(axis, own)
+                legends.end_labels(axis, own)
             return
     legends.above(figure, list(handles.values()), [k or "measured" for k in handles])
 
@@ -419,7 +366,8 @@ def _published(
         for i, place in enumerate(places):
             if not isinstance(values, Mapping) or str(place) not in values:
                 continue
-            at = i + (n - (len(task.every) - 1) / 2) * 0.8 / len(task.every)
+            # Beside the bar's own whisker.
+            at = i + (n - (len(task.every) - 1) / 2 + BESIDE) * 0.8 / len(task.every)
             if task.lines:
                 at = where[place] + (task.aside([at], n) if task.alone else 0.0)
             value = values[str(place)]
@@ -443,14 +391,18 @@ def _published(
     return points
 
 
-def _above(axis: Axes, marks: Sequence[tuple[float, float]]) -> None:
+BESIDE = 0.27
+"""How far what was published stands beside the middle of a bar, in its widths."""
+
+
+def _above(axis: Axes, marks: Sequence[tuple[float, float]], width: float) -> None:
     """The number on a bar stands above the marks of what was published, where they would meet."""
     bottom, top = axis.get_ylim()
     points = axis.get_position().height * float(page.root(axis).get_figheight()) * 72
     half = 0.8 * style.mark()  # of the diagonal
     for text in axis.texts:
         at, end = getattr(text, "xy", (np.nan, np.nan))
-        above = [(y - end) / (top - bottom) * points for x, y in marks if abs(x - at) < 0.01]
+        above = [(y - end) / (top - bottom) * points for x, y in marks if abs(x - at) < width / 2]
         # From the lowest on, as each may lift the number to where the next one is.
         lifted = text.get_position()[1]
         for mark in sorted(above):
@@ -461,13 +413,17 @@ def _above(axis: Axes, marks: Sequence[tuple[float, float]]) -> None:
 
 def _have_room(task: Task, axis: Axes, cells: Sequence[Cell], width: float) -> bool:
     """Whether numbers stand beside each other on bars so wide, in units of the scale."""
-    inches = axis.get_position().width * float(page.root(axis).get_figwidth())
+    inches = _inches(axis)
     scale = metric_of(task.metric).scale
     texts = [style.number(task.results.interval(task.metric, c).estimate / scale) for c in cells]
     least = any(map(task.least, cells))
     longest = max(map(len, texts), default=0) + (2.6 if least else 0.6)
     bar = width * inches / max(1, task.most)
     return bar * 72 >= longest * 0.64 * style.small()
+
+
+def _inches(axis: Axes) -> float:
+    return float(axis.get_position().width * float(page.root(axis).get_figwidth()))
 
 
 def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any]) -> list[End]:
@@ -488,11 +444,14 @@ def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any
             nothing = bool(values.size) and not values.any()
             if np.isfinite(i.estimate) and not nothing:
                 bar(axis, at, width, look, i, scale)
-            if told or nothing or task.least(cell) or not np.isfinite(i.estimate):
-                text = style.number(i.estimate / scale) if np.isfinite(i.estimate) else "n/a"
+            low = style.unseen(axis, i.estimate, task.top)
+            if told or nothing or low or task.least(cell) or not np.isfinite(i.estimate):
+                text = style.number(i.estimate / scale) if np.isfinite(i.estimate) else lacking.NONE
                 if task.least(cell):
-                    text = f"≥ {text}" if told else "≥"
-                on_bar(axis, at, i, scale, text)
+                    text = f"≥ {text}" if told or low else "≥"
+                points = 72 * width * _inches(axis) / max(1, task.most)
+                upright = len(text) > 1 and not told and not lacking.fits(text, points)
+                on_bar(axis, at, i, scale, text, upright)
     if told:
         axis.margins(y=0.12)
     axis.set_xlim(centred(len(places), task.most, 0.03 * task.most))
@@ -507,12 +466,14 @@ def bar(axis: Axes, at: float, width: float, look: int, i: stats.Interval, scale
         whiskers(axis, [at], [i], scale)
 
 
-def on_bar(axis: Axes, at: float, i: stats.Interval, scale: float, text: str) -> None:
+def on_bar(
+    axis: Axes, at: float, i: stats.Interval, scale: float, text: str, upright: bool = False
+) -> None:
     """What stands on a bar, or where there is none."""
     top = (i.high if i.known else i.estimate) / scale
     axis.annotate(
         text, (at, top if np.isfinite(top) else 0.0), xytext=(0, 4), textcoords="offset points",
-        ha="center", fontsize=style.small(), color=style.INK,
+        ha="center", fontsize=style.small(), color=style.INK, rotation=90 if upright else 0,
     )  # fmt: skip
 
 
@@ -567,6 +528,31 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
             final = int(np.flatnonzero(np.isfinite(y))[-1])
             ends.append((at[final] + last, float(y[final]), task.name(label), colour))
     return ends
+
+
+def _absent(task: Task, axis: Axes, cells: list[Cell], without: Sequence[Cell]) -> None:
+    """Where lines have no value: the hollow shape of each level that has none, and n/a; once alone
+    where no level has one. They stand at that end of the panel which has more room.
+    """
+    where, beside = task.placed(cells), list((task.values or task.placed(cells)).values())
+    taken: dict[float, list[int]] = {}
+    marks: dict[float, list[float]] = {}
+    for n, label in enumerate(task.every):
+        for cell in task.of(cells, label):
+            place = where[cell.labels[task.x] if task.x else ""]
+            at = place + (task.aside(beside, n) if task.alone else 0.0)
+            if cell in without:
+                taken.setdefault(at, []).append(task.looks[n])
+            else:
+                y = task.interval(cell).estimate / metric_of(task.metric).scale
+                up = axis.transData.transform((at, y))[1]
+                marks.setdefault(at, []).append(
+                    float(axis.transAxes.inverted().transform((0, up))[1])
+                )
+    for at, own in taken.items():
+        there = marks.get(at, [])
+        top = bool(there) and min(there) < 1 - max(there)
+        lacking.stacked(axis, at, own if there else [], top)
 
 
 def _missing(task: Task, cells: Sequence[Cell], label: Label) -> list[Label]:

@@ -17,11 +17,12 @@ from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
 from wifu.figures.compare import Made, by_of, chosen, counting, first, levels, looks, split
+from wifu.figures.there import apart, there_of
 from wifu.figures.words import Words
 from wifu.metrics import sliding
 from wifu.probes import SELECTED
 from wifu.stamps import first as named
-from wifu.underload import load_span, lost, silent
+from wifu.underload import idle_load, lasted, load_span, lost, silent
 from wifu.unlike import loads
 
 LEAST = 5
@@ -44,6 +45,12 @@ class Run(NamedTuple):
     probes: Mapping[str, Probes]
     load: Mapping[str, tuple[stats.Floats, stats.Floats]]
     span: tuple[float, float]
+    idle: bool
+    """Whether that load got nothing at all: then it is when there was to be some."""
+    unheard: Sequence[str]
+    """Directions of which datagrams were sent in this time, and none arrived."""
+    lost: tuple[float, float]
+    """How many datagrams were lost under load at the most, and how many met load."""
 
 
 def latency(results: Results, spec: dict[str, Any]) -> Made:
@@ -64,7 +71,8 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
     if not found:
         raise LabError(_none(f"of run {run}"))
     start = values.seconds(spec["from"]) if "from" in spec else 0.0
-    last = max(float(p.times[-1]) for _, r in found for p in r.probes.values())
+    last = max((float(p.times[-1]) for _, r in found for p in r.probes.values()), default=0.0)
+    last = max([last, *(r.span[1] for _, r in found if r.idle)])
     if start >= last:
         raise LabError(f"nothing is from {start:g} s on: the last datagram arrived at {last:.4g} s")
     end = values.seconds(spec["to"]) if "to" in spec else last
@@ -81,6 +89,8 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
             (line,) = above.plot(
                 at, rate / 1e6, color=style.colour(n), linestyle=style.later_dash(n),
                 linewidth=0.8 * style.line(),
+                # What is at zero is neither cut in half by the axis nor below it.
+                clip_on=False, zorder=3,
             )  # fmt: skip
             if len(ways) > 1:
                 line = _mark(line, n, len(ways), (start, end))
@@ -93,13 +103,14 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
             handles.setdefault(way, line)
         style.entitle(above, names[cell.name])
         for axis in (above, below):
-            if np.isfinite(made.span[0]):
-                axis.axvspan(*made.span, color=style.FAINT, alpha=0.5, linewidth=0, zorder=0)
+            _shade(axis, made)
             style.grid(axis)
         style.logarithmic(below, "y")
         below.set_xlabel("time, s")
         below.set_xlim(start, end)
         above.set_ylim(bottom=0)
+        _say_lost(below, made, len(made.probes))
+    style.from_zero([above for above, _ in columns])
     for row, text in enumerate(("goodput of the load, Mb/s", "one-way delay, ms")):
         style.label_rows([axes[row] for axes in columns], text)
         page.align([axes[row] for axes in columns], "y")
@@ -110,7 +121,51 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
         "datagram that arrived: how long it was on its way, and when; lines are medians of the "
         "same window. Grey: while there is load."
     )
+    titles = [names[cell.name] for cell, _ in found]
+    caption += _of_idle([(title, made) for title, (_, made) in zip(titles, found, strict=True)])
+    flows = [there_of(results, cell, run) for cell, _ in found]
+    caption += apart(list(zip(titles, flows, strict=True)))
     return figure, "Latency under load", caption + left + rest
+
+
+def _shade(axis: Axes, made: Run) -> None:
+    """When there was load, in grey; hatched where it got nothing."""
+    if not np.isfinite(made.span[0]):
+        return
+    look: dict[str, Any] = {"color": style.FAINT, "alpha": 0.5, "linewidth": 0}
+    if made.idle:
+        look = {"facecolor": "none", "edgecolor": style.FAINT, "hatch": "////", "linewidth": 0}
+    axis.axvspan(*made.span, **look, zorder=0)
+
+
+def _say_lost(axis: Axes, made: Run, ways: int) -> None:
+    """Where no datagram arrived under load: no dot is no short delay."""
+    if not made.unheard:
+        return
+    low, high = axis.get_xlim()
+    begin, end = max(made.span[0], low), min(made.span[1], high)
+    if begin >= end:
+        return
+    told = "all lost" if len(made.unheard) >= ways else f"{', '.join(made.unheard)}:\nall lost"
+    axis.text(
+        (begin + end) / 2, 0.5, told, transform=axis.get_xaxis_transform(), ha="center",
+        va="center", fontsize=style.small(), color=style.INK, path_effects=style.halo(),
+    )  # fmt: skip
+
+
+def _of_idle(panels: Sequence[tuple[str, Run]]) -> str:
+    """What a caption says of load that got nothing, and of datagrams of which none arrived."""
+    told = ""
+    if any(made.idle for _, made in panels):
+        told += " Hatched: while there was to be load, which delivered nothing."
+    if any(made.unheard for _, made in panels):
+        shares = [
+            f"{title}: {made.lost[0]:.0f} of {made.lost[1]:.0f}".removeprefix(": ")
+            for title, made in panels
+            if made.unheard
+        ]
+        told += f" All lost: of the datagrams sent meanwhile none arrived ({named(shares, MOST)})."
+    return told
 
 
 def _draw_probes(axis: Axes, probes: Probes, n: int, window: float) -> Line2D:
@@ -162,6 +217,7 @@ def _medians(probes: Probes, window: float) -> tuple[stats.Floats, stats.Floats]
 class Met(NamedTuple):
     """Of the datagrams of a level that met load, how many were lost at the most, of how many."""
 
+    part: str
     level: str
     lost: float
     of: float
@@ -177,22 +233,21 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     gone, left = counting(results, cells, runs)
     figure, axes = page.panels(len(parts))
     handles: dict[str, Any] = {}
-    total, met, ways = 0, [], set()
+    total, met, ways, silent_runs = 0, list[Met](), set[str](), list[str]()
     looking = looks(results, by, every)
     for axis, (title, members) in zip(axes, parts, strict=True):
         idle: dict[int, stats.Floats] = {}
         for n, label in enumerate(every):
             own = [c for c in members if by is None or c.labels[by] == label]
             keys = [(c, k) for c in own for k in runs if (c.name, k) not in gone]
-            known = [(c, k, r) for c, k in keys if (r := _run(results, c, k)) is not None]
-            made = [r for _, _, r in known]
+            made = [r for c, k in keys if (r := _run(results, c, k)) is not None]
             ways |= {way for r in made for way in r.probes}
             x, idle[n] = _sample(made, True), np.sort(_sample(made, False))
             total += x.size + idle[n].size
             name = words.apart(by, label)
-            counts = [_lost(results.outcome(c, k)) for c, k, _ in known]
-            told = ", ".join(part for part in (title, name) if part)
-            met.append(Met(told, sum(a for a, _ in counts), sum(b for _, b in counts)))
+            counts = [r.lost for r in made]
+            met.append(Met(title, name, sum(a for a, _ in counts), sum(b for _, b in counts)))
+            silent_runs += [title or name for r in made if r.idle]
             dash = style.later_dash(looking[n])
             _draw_cdf(axis, x, (name, handles), n, len(every), looking[n], dash)
         first_one, *others = idle.values()
@@ -203,6 +258,11 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
             for n, x in idle.items():
                 name = f"{words.apart(by, every[n])}, without load"
                 _draw_cdf(axis, x, (name, handles), n, len(every), looking[n], ":")
+        if all(one.lost >= one.of > 0 for one in met[-len(every) :]):
+            axis.text(
+                0.5, 0.5, "under load\nall were lost", transform=axis.transAxes, ha="center",
+                va="center", fontsize=style.small(), color=style.INK, path_effects=style.halo(),
+            )  # fmt: skip
         style.entitle(axis, title)
         style.logarithmic(axis, "x")
         axis.set_xlabel("one-way delay, ms")
@@ -221,6 +281,11 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     )
     unequal = loads(results, cells, "one_way_p95")
     caption += _lost_words(met) + (f" {unequal}" if unequal else "")
+    if silent_runs:
+        count = f"{len(silent_runs)} run{'s' if len(silent_runs) > 1 else ''}"
+        where = named(list(dict.fromkeys(filter(None, silent_runs))), MOST)
+        caption += f" In {count}{f' ({where})' if where else ''} the load delivered nothing: what "
+        caption += "arrived meanwhile is in no curve."
     return figure, "Delay of datagrams with and without load", caption + left + rest
 
 
@@ -240,10 +305,9 @@ def _with_lost(
     return {**out, **{k: v for k, v in handles.items() if k not in out}}
 
 
-def _lost(outcome: Mapping[str, Any]) -> tuple[float, float]:
+def _lost(outcome: Mapping[str, Any], span: tuple[float, float]) -> tuple[float, float]:
     """How many datagrams of a run were lost under load at the most, and how many met load."""
     gone = every = 0.0
-    span = load_span(outcome)
     for flow in outcome["flows"]:
         if silent(outcome, flow, span):
             missing, samples = float(flow.get("data_segments") or 1), 0.0
@@ -255,12 +319,42 @@ def _lost(outcome: Mapping[str, Any]) -> tuple[float, float]:
     return gone, every
 
 
+def _lost_idle(outcome: Mapping[str, Any], span: tuple[float, float]) -> tuple[float, float]:
+    """The same of load that got nothing, where nobody tells how many datagrams met it: of flows
+    that went on when it was to begin.
+    """
+    gone = every = 0.0
+    for flow in outcome["flows"]:
+        if flow.get("protocol") != "udp" or not lasted(flow, span[0]):
+            continue
+        if not flow.get("bytes"):
+            missing = sent = float(flow.get("data_segments") or 1)
+        else:
+            samples = (flow.get("one_way") or {}).get("samples") or 0
+            sent = max(float(flow.get("data_segments") or 0), samples)
+            inside = (flow.get("packets") or {}).get("inside") or 0
+            missing = max(0.0, sent - samples - inside)
+        gone, every = gone + missing, every + sent
+    return gone, every
+
+
 def _lost_words(met: Sequence[Met]) -> str:
     """What a caption says of datagrams that have no delay, as they were lost."""
-    shares = {one.level: one.lost / one.of for one in met if one.of}
+    parts = [
+        [one for one in met if one.part == part] for part in dict.fromkeys(m.part for m in met)
+    ]
+    shares: dict[str, float] = {}
+    for members in parts:
+        known = [one for one in members if one.of]
+        if len(known) > 1 and len(parts) > 1 and all(one.lost >= one.of for one in known):
+            shares[f"{members[0].part}, each"] = 1.0
+            continue
+        for one in known:
+            shares[", ".join(filter(None, (one.part, one.level)))] = one.lost / one.of
     if not shares or max(shares.values()) <= 0:
         return ""
     each = [f"{name} {share:.1%}".strip() for name, share in shares.items()]
+    each.sort(key=lambda text: not text.endswith(" 100.0%"))
     told = f" Of those that met load were lost, at the most: {named(each, MOST)}."
     if max(shares.values()) - min(shares.values()) > SELECTED:
         told += " Delays are of what arrived: these curves are not of the same, and none is better."
@@ -289,7 +383,7 @@ def _sample(runs: Sequence[Run], loaded: bool) -> stats.Floats:
             begin, end = made.span
             # That which left before the load began may still have met it.
             left = probes.times - probes.delays / 1e3
-            inside = (left >= begin) & (probes.times <= end)
+            inside = (left >= begin) & (probes.times <= end) & (not made.idle)
             found.append(probes.delays[inside if loaded else probes.times < begin])
     return np.concatenate(found) if found else np.empty(0)
 
@@ -297,10 +391,10 @@ def _sample(runs: Sequence[Run], loaded: bool) -> stats.Floats:
 def _run(results: Results, cell: Cell, run: int) -> Run | None:
     """What a run recorded; none if that is no delay of any datagram."""
     series = results.series(cell, run)
-    named = {n: s for n, s in series.items() if n.endswith(".delay") and n.startswith("flow.")}
-    if not named:
-        return None
+    named = [n for n in series if n.endswith(".delay") and n.startswith("flow.")]
     outcome = results.outcome(cell, run)
+    if not named and not _all_lost(outcome):
+        return None
     probes: dict[str, list[tuple[stats.Floats, stats.Floats]]] = {}
     load: dict[str, list[tuple[stats.Floats, stats.Floats]]] = {}
     for flow in outcome["flows"]:
@@ -315,7 +409,40 @@ def _run(results: Results, cell: Cell, run: int) -> Run | None:
         times, delays = (np.concatenate([p[k] for p in parts]) for k in (0, 1))
         order = np.argsort(times, kind="stable")
         pooled[way] = Probes(times[order], delays[order] * 1e3)
-    return Run(pooled, {way: _total(p) for way, p in load.items()}, load_span(outcome))
+    since = idle_load(outcome)
+    idle = bool(np.isfinite(since))
+    span = (since, float(outcome["sim_seconds"])) if idle else load_span(outcome)
+    for flow in outcome["flows"] if idle else ():
+        if flow["protocol"] != "udp" and float(flow.get("start_s") or 0.0) < span[1]:
+            begin = float(flow.get("start_s") or 0.0)
+            load.setdefault(f"{flow['from']} > {flow['to']}", []).append(
+                (np.array([begin]), np.zeros(1))
+            )
+    unheard = _unheard(outcome, pooled, span)
+    gone = (_lost_idle if idle else _lost)(outcome, span)
+    return Run(pooled, {way: _total(p) for way, p in load.items()}, span, idle, unheard, gone)
+
+
+def _all_lost(outcome: Mapping[str, Any]) -> bool:
+    """Whether a run sent datagrams and none arrived."""
+    told = [f for f in outcome["flows"] if f.get("protocol") == "udp"]
+    return bool(told) and not any(f.get("bytes") for f in told)
+
+
+def _unheard(
+    outcome: Mapping[str, Any], probes: Mapping[str, Probes], span: tuple[float, float]
+) -> list[str]:
+    """Directions of which datagrams were sent in a time, and none of these arrived."""
+    found: dict[str, None] = {}
+    for flow in outcome["flows"]:
+        way = f"{flow['from']} > {flow['to']}"
+        start = float(flow.get("start_s") or 0.0)
+        if silent(outcome, flow, span) and start < span[1] and way not in found:
+            known = probes.get(way)
+            left = known.times - known.delays / 1e3 if known else np.empty(0)
+            if not np.any((left >= span[0]) & (left <= span[1])):
+                found[way] = None
+    return list(found)
 
 
 def _total(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wifu.figures import page
@@ -113,3 +115,54 @@ def _wide(named: Sequence[str], beside: int) -> float:
     parts = list(_parts(named, beside))
     longest = [max(len(line) for name in part for line in name.split("\n")) for part in parts]
     return sum(longest) + SIGN * len(longest)
+
+
+def have_room(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> bool:
+    """Whether names can stand at the ends of these lines: each so near its own that one sees in
+    grey whose it is, and all so short that the panel keeps most of its room.
+    """
+    letters = max((len(name) for _, _, name, _ in ends), default=0)
+    wide = letters * 0.58 * float(mpl.rcParams["font.size"]) / 72
+    if wide > 0.25 * float(page.root(axis).get_figwidth()):
+        return False
+    gap, placed = _at_ends(axis, ends)
+    return all(two[0] - one[0] > 0.6 * gap for one, two in pairwise(placed))
+
+
+def _at_ends(
+    axis: Axes, ends: Sequence[tuple[float, float, str, str]]
+) -> tuple[float, list[list[Any]]]:
+    """The height of a line of text and where lines end from the lowest on: in pixels, so that the
+    scale may be logarithmic.
+    """
+    gap = 1.15 * float(mpl.rcParams["font.size"]) * page.root(axis).dpi / 72.0
+    return gap, sorted(
+        [float(axis.transData.transform((x, y))[1]), y, x, name, colour]
+        for x, y, name, colour in ends
+        if x == x and y == y
+    )
+
+
+def end_labels(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """Names at the ends of lines (x, y, name, colour), moved apart where they would overlap."""
+    points = float(mpl.rcParams["font.size"])
+    dpi = page.root(axis).dpi
+    gap, placed = _at_ends(axis, ends)
+    for _ in range(60):
+        for one, two in pairwise(placed):
+            overlap = gap - (two[0] - one[0])
+            if overlap > 1e-6:
+                one[0] -= overlap / 2
+                two[0] += overlap / 2
+    for pixel, y, x, name, colour in placed:
+        moved = pixel - float(axis.transData.transform((x, y))[1])
+        axis.annotate(
+            name,
+            (x, y),
+            xytext=(7, moved * 72.0 / dpi),
+            textcoords="offset points",
+            color=colour,
+            fontsize=points - 0.5,
+            va="center",
+            annotation_clip=False,
+        )

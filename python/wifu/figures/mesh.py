@@ -9,13 +9,13 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, Normalize
-from matplotlib.patches import FancyArrowPatch, Patch
+from matplotlib.patches import Patch
 
 from wifu import splits, ways
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
-from wifu.figures import legends, page, paths, style
+from wifu.figures import joined, legends, naming, page, paths, style
 from wifu.figures.compare import MOST, Made, chosen, counting, first
 from wifu.figures.words import Words
 from wifu.unlike import EVEN
@@ -27,6 +27,7 @@ PARTS = (
     ("contention_s", "contention", "#f0b030", ""),
     ("retry_s", "failed attempts", "#c8500a", "xxxxx"),
     ("air_s", "on the air", "#0b3c6b", ""),
+    ("sent_s", "being sent", "#0b3c6b", "//"),
     ("propagation_s", "on the wire", "#6fa88f", "....."),
 )
 """Where a packet's time goes: what links have is each darker than the one before, so that grey
@@ -48,22 +49,31 @@ def _quality_map() -> ListedColormap:
 
 
 def map(results: Results, spec: dict[str, Any]) -> Made:
-    """Nodes where they are; links that carried frames, coloured by how many attempts succeeded."""
+    """Nodes where they are; links that carried frames, coloured by how many attempts succeeded, and
+    wires by how many packets arrived.
+    """
     every, run = chosen(results, spec), int(spec.get("run", 1))
     gone, left = counting(results, every, [run])
     cells, rest = first([c for c in every if (c.name, run) not in gone], MOST)
     outcomes = [results.outcome(cell, run) for cell in cells]
     # Equal scales on both axes and common scales of panels exclude each other.
     most = 1 if len(cells) <= 3 else 2 if len(cells) <= 6 else 3
+    crowded = any(naming.crowded(outcome["nodes"]) for outcome in outcomes)
+    tall = len(cells) * _height(outcomes, 1) * page.scale(1)
+    if page.current().columns == 1 and crowded and tall <= page.LENGTH:
+        most = 1
     across = page.beside(len(cells), most)
     height = _height(outcomes, across)
     figure, axes = page.panels(len(cells), height=height, columns=most, share=False)
     size = _size(across)
     norm, colours = Normalize(0.0, 1.0), _quality_map()
     names, moved = Words(results, spec).titles(every), []
+    links, grey = list[joined.Joined](), False
     for axis, cell, outcome in zip(axes, cells, outcomes, strict=True):
         places, real = _places(outcome["nodes"])
-        _links(axis, outcome, places, (colours, norm), size)
+        own = joined.joined(outcome)
+        grey |= joined.draw(axis, own, places, real, (colours, norm), size)
+        links += own
         walked = paths.ways(cell.scenario, places, float(outcome["sim_seconds"])) if real else {}
         _ways(axis, walked)
         moved.append((cell.scenario, places, walked))
@@ -76,26 +86,31 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
         else:
             axis.set_axis_off()
     axes[0].set_ylabel("m" if not axes[0].axison or real else "")
-    # Beside a flat mesh of a narrow figure the name of the scale has no room.
-    below = height * page.scale(1) < 1.8
-    figure.colorbar(
-        mpl.cm.ScalarMappable(norm, colours), ax=axes, label="attempts acknowledged",
-        location="bottom" if below else "right", shrink=0.6 if below else 0.9,
-        aspect=24 if below else 16, pad=0.02, format=mpl.ticker.PercentFormatter(1.0),
-    )  # fmt: skip
-    if below:
-        figure.set_figheight(page.lower(float(figure.get_figheight()) + 0.45))
-    caption = (
-        f"Run {run}. A line per direction that carried data frames, on the right of its direction "
-        "of travel: colour is the share of attempts that were acknowledged, width the frames "
-        "carried. Squares: senders; diamonds: receivers; grey lines: neighbours not used."
-    )
+    scale, told = joined.words(links, grey)
+    if scale:
+        _scale(figure, axes, mpl.cm.ScalarMappable(norm, colours), scale)
+    if page.current().axes is None:
+        style.fold(figure)  # what stands around panels decides how much room names have
+    figure.draw_without_rendering()
+    for axis, outcome in zip(axes, outcomes, strict=True):
+        naming.names(axis, _places(outcome["nodes"])[0], size)
+    caption = f"Run {run}.{told} Squares: senders; diamonds: receivers."
     if any(cell.scenario.get("mobility") for cell in cells):
         caption += " Nodes that move are where they were when the run ended"
         caption += f"{paths.words(moved)}; links are of the whole run."
     if not real:
         caption += " The set has no positions: nodes are drawn in order."
     return figure, "The mesh and its links", caption + left + rest
+
+
+def _scale(figure: Any, axes: Sequence[Axes], of: Any, name: str) -> None:
+    """The scale of colours, below: beside panels it takes their width."""
+    figure.colorbar(
+        of, ax=axes, label=name, location="bottom", shrink=0.6, aspect=30, pad=0.02,
+        format=mpl.ticker.PercentFormatter(1.0),
+    )  # fmt: skip
+    if page.current().axes is None:
+        figure.set_figheight(page.lower(float(figure.get_figheight()) + 0.5))
 
 
 def _ways(axis: Axes, walked: Mapping[str, Sequence[paths.Point]]) -> None:
@@ -106,12 +121,14 @@ def _ways(axis: Axes, walked: Mapping[str, Sequence[paths.Point]]) -> None:
 
 def _height(outcomes: Sequence[Mapping[str, Any]], across: int) -> float:
     """Inches for a panel, so that a chain is flat and a square of nodes is square."""
-    wide = 6.0 if across == 1 else 0.8 * page.SCREEN[across] / across
+    wide = (6.0 if across == 1 else 0.8 * page.SCREEN[across] / across) * (
+        page.width(across) / page.SCREEN[across]
+    )
     tallest = 0.0
     for outcome in outcomes:
-        across, up = np.ptp(np.array(list(_places(outcome["nodes"])[0].values())), axis=0)
-        tallest = max(tallest, float(up) / float(across) if across > 0 else 1.0)
-    return float(np.clip(0.8 + wide * tallest, 1.9, 6.2))
+        along, up = np.ptp(np.array(list(_places(outcome["nodes"])[0].values())), axis=0)
+        tallest = max(tallest, float(up) / float(along) if along > 0 else 1.0)
+    return float(np.clip((0.8 + wide * tallest) / page.scale(across), 1.9, 6.2))
 
 
 def _places(nodes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[float, float]], bool]:
@@ -125,37 +142,6 @@ def _size(across: int) -> float:
     return max(min(1.0, page.width(across) / across / page.SCREEN[1]), 0.45)
 
 
-def _links(
-    axis: Axes, outcome: Mapping[str, Any], places: Mapping[str, tuple[float, float]],
-    scale: tuple[ListedColormap, Normalize], size: float,
-) -> None:  # fmt: skip
-    colours, norm = scale
-    links = outcome.get("links") or []
-    most = max((link["frames"] for link in links), default=0) or 1
-    spread = np.ptp(np.array(list(places.values())), axis=0).max() or 1.0
-    for link in links:
-        one, two = np.array(places[link["from"]]), np.array(places[link["to"]])
-        if link["attempts"] == 0:
-            near = float(np.hypot(*(two - one))) < 1.01 or len(places) > 10
-            # What was cut and has no attempts has no quality either.
-            if (link["snr_db"] or 0.0) > 4 and near:
-                axis.plot(*zip(one, two, strict=True), color=style.FAINT, linewidth=0.8, zorder=1)
-            continue
-        along = (two - one) / (np.hypot(*(two - one)) or 1.0)
-        aside = np.array([along[1], -along[0]]) * spread * 0.011 / size
-        # An RTS without an answer is an attempt as well; what was kept before does not say it.
-        quality = link["acked"] / (link.get("tries") or link["attempts"])
-        width = (1.2 + 3.6 * (link["frames"] / most) ** 0.5) * size
-        axis.add_patch(
-            FancyArrowPatch(
-                tuple(one + aside), tuple(two + aside), arrowstyle="-|>",
-                mutation_scale=7 * size + 2 * width, shrinkA=9 * size, shrinkB=9 * size,
-                linewidth=width,
-                color=colours(norm(quality)), zorder=2, joinstyle="miter", capstyle="butt",
-            )
-        )  # fmt: skip
-
-
 def _nodes(
     axis: Axes, outcome: Mapping[str, Any], places: Mapping[str, tuple[float, float]], size: float
 ) -> None:
@@ -166,16 +152,6 @@ def _nodes(
         marker = "s" if name in senders and not both else "D" if name in receivers else "o"
         face = style.INK if marker != "o" else "white"
         axis.plot(x, y, marker, markersize=9 * size, mfc=face, mec=style.INK, mew=1.3, zorder=3)
-        axis.annotate(
-            name,
-            (x, y),
-            xytext=(0, 7 + 9 * size),
-            textcoords="offset points",
-            ha="center",
-            fontsize=style.small(),
-            path_effects=style.halo(),
-            zorder=4,
-        )
     # Equal scales leave out margins, but nothing that is there; names are wider than nodes.
     xs = [x for x, _ in places.values()]
     room = 0.04 * ((max(xs) - min(xs)) or 1.0) / size
@@ -225,7 +201,8 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     what = "acknowledgements" if reverse else "data packets"
     if any(_asks(cell, flow) for cell, _, _ in found):
         what = "answers" if reverse else "questions and acknowledgements"
-    caption = f"Mean over the {what} of flow {flow} that crossed each hop, n = {told} runs. "
+    caption = f"Mean over the {what} of flow {flow} that crossed each hop, n = {told} run"
+    caption += ". " if counts == [1] else "s. "
     if any(h["several"] for _, hops, _ in found for h in hops):
         caption += (
             "Runs had several routes: hops go by their number, those that only some routes have "
@@ -347,6 +324,7 @@ def _hops(
     runs = results.ok[results.ok["cell"] == cell.name]["run"]
     for run in runs:
         outcome = results.outcome(cell, int(run))
+        wired = {_ends(wire) for wire in outcome.get("wires") or []}
         for hop in outcome.get("hops") or []:
             if hop["flow"] != flow or bool(hop.get("reverse")) != reverse:
                 continue
@@ -357,7 +335,9 @@ def _hops(
                 unheld.add(hop["hop"])
             total = sums.setdefault(hop["hop"], {"packets": 0.0, **{k: 0.0 for k, *_ in PARTS}})
             for part in total:
-                total[part] += hop.get(part) or 0.0
+                # Of a wire it is the time that sending takes: there is no air.
+                own = {"sent_s": "air_s", "air_s": ""} if _ends(hop) in wired else {"sent_s": ""}
+                total[part] += hop.get(own.get(part, part)) or 0.0
     out = []
     for number, total in sorted(sums.items()):
         packets = total["packets"] or 1.0
@@ -367,3 +347,7 @@ def _hops(
         known = {"told": number not in silent, "held": number not in unheld}
         out.append({**named, **known, **means})
     return out, len(runs)
+
+
+def _ends(link: Mapping[str, Any]) -> tuple[Any, Any]:
+    return link["from"], link["to"]

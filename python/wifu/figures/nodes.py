@@ -27,8 +27,8 @@ from wifu.figures.compare import (
 )
 from wifu.figures.traces import columns as columns_of
 from wifu.figures.words import Words
-from wifu.hopwise import dropped_at_hops, lost_at_hops
-from wifu.metrics import metric_of
+from wifu.hopwise import dropped_at_hops, let_go, lost_at_hops
+from wifu.stamps import first as named_first
 from wifu.transfers import known_times
 
 MOST = 6
@@ -36,6 +36,12 @@ MOST = 6
 
 CELLS = 10
 """Cells of which a caption tells queues."""
+
+SMALLEST = 4.5
+"""Points of letters on narrow bars."""
+
+FLAT = 0.015
+"""A bar lower than such a share of its panel is not seen."""
 
 INTERVAL = "10ms"
 """How often series are looked at where a scenario does not say it."""
@@ -172,6 +178,8 @@ def rates(results: Results, spec: dict[str, Any]) -> Made:
         for axis, times in zip(column, down, strict=True):
             bits = 8 * size if unit == "Mb/s" else 1.0
             at, rate = handed.rates(times, window, float(over), start, bits)
+            if not at.size:  # which is no rate of 0
+                _say(axis, f"shorter than\nthe window, {window:g} s" if times.size else "nothing")
             axis.plot(at, rate / scale, color=style.colour(0), linewidth=0.75 * style.line())
             axis.set_xlim(begin or 0.0, end or float(over))
             _mark(axis, spec.get("published"))
@@ -187,8 +195,18 @@ def rates(results: Results, spec: dict[str, Any]) -> Made:
     if "published" in spec:
         legends.above(figure, [_published_line()], ["published"])
     caption = _of_rates(octets, unit, window, which)
+    if len(found) > 1:
+        caption += " The panels have times of their own: each ends when its transfer does."
     caption += _among([(names[cell.name], run) for cell, run in found], which)
     return figure, f"Rates over time{of}", caption + others + rest
+
+
+def _say(axis: Axes, text: str) -> None:
+    """Words in a panel that has no line."""
+    axis.text(
+        0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center",
+        fontsize=style.small(), color=style.INK, path_effects=style.halo(),
+    )  # fmt: skip
 
 
 def _of_rates(octets: Sequence[float], unit: str, window: float, which: str) -> str:
@@ -250,12 +268,12 @@ def _picked(results: Results, cell: Cell, which: str, flow: int) -> Picked | Non
 AT_HOPS = {
     "loss": (
         "Lost on each hop",
-        "packets lost after the node\nsent them, %",
+        "sent and lost, %",
         "packets that a node sent which the next one never got, after all attempts",
     ),
     "passive_loss": (
         "Not overheard on each hop",
-        f"{metric_of('passive_loss').label}, %",
+        "handed on, not overheard, %",
         "packets that the next node handed on of which a node heard no attempt",
     ),
 }
@@ -269,55 +287,174 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
     cells, by = chosen(results, spec), by_of(results, spec, None)
     flow, others, of = _flow(results, spec, cells)
     words = Words(results, spec)
-    parts, cells, rest = split(words, cells, [by])
+    tables, untold = _tables(results, cells, metric, flow)
+    parts, cells, rest = split(words, [c for c in cells if c.name in tables], [by])
     figure, axes = page.panels(len(parts), height=2.8, columns=2)
     every = levels(cells, by)
     looking = looks(results, by, every)
     handles: dict[str, Any] = {}
     width = 0.8 / len(every)
-    tables = {c.name: lost_at_hops(results, c, metric, flow) for c in cells}
-    dropped = []
+    counts_of = {c.name: _count(results, c, (flow, metric), tables[c.name]) for c in cells}
+    last = max(counts_of.values())
+    dropped, crossed, means = [], [], list[tuple[Axes, float, float, float]]()
     for axis, (title, members) in zip(axes, parts, strict=True):
         for n, (look, label) in enumerate(zip(looking, every, strict=True)):
+            handles.setdefault(words.apart(by, label), style.patch(look))
             for cell in (c for c in members if by is None or c.labels[by] == label):
                 table = tables[cell.name]
-                at = np.asarray(table.columns, float) + (n - (len(every) - 1) / 2) * width
-                bars = axis.bar(at, table.mean(), width * 0.92, **style.face(look))
+                aside = (n - (len(every) - 1) / 2) * width
+                at = np.asarray(table.columns, float) + aside
+                axis.bar(at, table.mean(), width * 0.92, **style.face(look))
                 low, high = table.quantile(0.25), table.quantile(0.75)
                 axis.vlines(at, low, high, color=style.INK, linewidth=0.8 * style.line())
-                handles.setdefault(words.apart(by, label), bars)
+                own = table.mean().reindex(range(1, counts_of[cell.name] + 1))
+                high = high.reindex(own.index)
+                means += [(axis, hop + aside, own[hop], high[hop]) for hop in own.index]
                 named = ", ".join(w for w in (title, words.apart(by, label)) if w)
-                dropped.append((named, dropped_at_hops(results, cell, flow)))
+                if metric == "loss":
+                    dropped.append(_Left.of(results, cell, flow, named))
+                runs = int(results.ok["cell"].eq(cell.name).sum())
+                crossed.append((named, table.notna().sum(), runs))
         _mark(axis, spec.get("published"))
         style.entitle(axis, title)
-        axis.set_xticks(sorted({int(h) for c in members for h in tables[c.name].columns}))
+        axis.set_xticks(range(1, last + 1))
+        axis.set_xlim(0.4, last + 0.6)
         axis.set_xlabel("hop")
         style.grid(axis)
+    # Only now: panels share a scale, and a limit that is set stays.
+    for axis in axes:
+        axis.set_ylim(bottom=0)
+    style.from_zero(axes)
+    page.align(axes, "y")
+    points, flat = _points(axes[0], width / (last + 0.2)), FLAT * axes[0].get_ylim()[1]
+    for axis, place, value, top in means:
+        # Where quartiles are seen there is something.
+        if not (value > flat or top > flat):
+            told = style.number(value) if value > 0 else "0" if value == 0 else "n/a"
+            _number(axis, place, told, points)
     named, scale, what = AT_HOPS[metric]
     style.label_rows(axes, scale)
     if "published" in spec:
         handles["published"] = _published_line()
     legends.above(figure, list(handles.values()), list(handles))
-    caption = (
-        f"Share of the {what}: means, and quartiles of the runs; {counts(results, cells, metric)}."
-    )
-    caption += _of_queues(dropped) if metric == "loss" else ""
+    alone = all(len(tables[c.name]) <= 1 for c in cells)
+    caption = f"Share of the {what}: "
+    caption += "" if alone else "means, and quartiles of the runs; "
+    caption += f"{counts(results, cells, metric)}."
+    caption += " n/a: no packet came there." if any(np.isnan(m[2]) for m in means) else ""
+    caption += _of_few(crossed)
+    caption += _left_out(dropped) if metric == "loss" else ""
+    if untold:
+        caption += (
+            f" Not shown, as no run that counts tells of these hops: {named_first(untold, CELLS)}."
+        )
     return figure, f"{named}{of}", caption + others + rest
 
 
-def _of_queues(dropped: Sequence[tuple[str, Any]]) -> str:
+def _tables(
+    results: Results, cells: Sequence[Cell], metric: str, flow: int
+) -> tuple[dict[str, Any], list[str]]:
+    """What is lost at the hops of each cell, by its name, and cells of which no run tells it.
+    LabError if none of any does.
+    """
+    found, untold, error = dict[str, Any](), list[str](), None
+    for cell in cells:
+        try:
+            found[cell.name] = lost_at_hops(results, cell, metric, flow)
+        except LabError as e:
+            untold.append(cell.name)
+            error = e
+    if not found and error is not None:
+        raise error
+    return found, untold
+
+
+def _count(results: Results, cell: Cell, what: tuple[int, str], table: Any) -> int:
+    """How many hops of a flow in a cell may have a value of a metric, whether or not a packet came
+    that far.
+    """
+    flow, metric = what
+    # Nobody hands on what crossed the last one.
+    end = int(metric == "passive_loss")
+    runs = results.ok.loc[results.ok["cell"] == cell.name, "run"]
+    told = [handed.flow_of(results.outcome(cell, int(run)), flow) for run in runs]
+    return max(
+        [*map(int, table.columns), *(int(f.get("hops") or 0) - end for f in told)], default=1
+    )
+
+
+def _points(axis: Axes, share: float) -> float:
+    """How wide a share of a panel is, in points."""
+    return 72 * share * axis.get_position().width * float(page.root(axis).get_figwidth())
+
+
+def _number(axis: Axes, at: float, text: str, points: float) -> None:
+    """What stands where no bar is seen, of which one is so many points wide."""
+    upright = len(text) > 1 and points < len(text) * 0.6 * style.small()
+    size = min(style.small(), max(SMALLEST, points / (1.1 if upright else 0.62)))
+    axis.annotate(
+        text, (at, 0.0), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom",
+        fontsize=size, color=style.INK, rotation=90 if upright else 0,
+    )  # fmt: skip
+
+
+def _of_few(crossed: Sequence[tuple[str, Any, int]]) -> str:
+    """What the caption says of hops that not all runs of a cell have a value of."""
+    told = []
+    for named, counts_at, runs in crossed:
+        found = [f"{n} at hop {hop}" for hop, n in counts_at.items() if n < runs]
+        if found:
+            told.append(f"{named} {', '.join(found)} of {runs}".lstrip())
+    return f" Not all runs have a value of every hop: {named_first(told, CELLS)}." if told else ""
+
+
+class _Left(NamedTuple):
+    """What is in no bar of a cell, in packets per run: by hop what queues dropped and full lanes
+    did not take, and what handlers and lanes let go somewhere.
+    """
+
+    named: str
+    queues: Any
+    lanes: Any
+    let_go: float
+
+    @staticmethod
+    def of(results: Results, cell: Cell, flow: int, named: str) -> _Left:
+        """Of a flow in a cell that a figure calls so."""
+        queues = dropped_at_hops(results, cell, flow)
+        lanes = dropped_at_hops(results, cell, flow, "lane_drops")
+        return _Left(named, queues, lanes, let_go(results, cell, flow))
+
+
+def _left_out(cells: Sequence[_Left]) -> str:
     """What the caption says of packets that were lost before they were sent, by cell and hop."""
-    if not any(drops.notna().any() for _, drops in dropped):
-        return " What queues dropped before it was sent is not recorded."
+    lanes = _at_hops([(c.named, c.lanes) for c in cells])
+    gone = [(c.named, style.number(c.let_go)) for c in cells if c.let_go > 0]
+    told = _at_hops([(c.named, c.queues) for c in cells])
+    if not any(c.queues.notna().any() for c in cells):
+        said = " What queues dropped before it was sent is not recorded."
+    elif told:
+        said = f" Not in it are packets that queues dropped before they were sent, per run: {told}."
+    else:
+        said = f" Queues dropped nothing{'' if lanes or gone else ' besides'}."
+    if lanes:
+        said += f" Not in it are packets that full lanes did not take, per run: {lanes}."
+    if gone:
+        counts_of = [f"{named}: {count}" if named else count for named, count in gone]
+        said += (
+            " Not in it are packets that handlers of nodes dropped or lanes let go, per run and of "
+            f"both directions: {named_first(counts_of, CELLS)}; at which hop is not recorded."
+        )
+    return said
+
+
+def _at_hops(dropped: Sequence[tuple[str, Any]]) -> str:
     said = []
     for named, drops in dropped:
         found = [f"{style.number(count)} at hop {hop}" for hop, count in drops.items() if count > 0]
         if found:
             said.append(f"{named} {', '.join(found)}".lstrip())
-    if not said:
-        return " Queues dropped nothing besides."
-    told = "; ".join(said[:CELLS]) + (f" and {len(said) - CELLS} more" if len(said) > CELLS else "")
-    return f" Not in it are packets that queues dropped before they were sent, per run: {told}."
+    return "; ".join(said[:CELLS]) + (f" and {len(said) - CELLS} more" if len(said) > CELLS else "")
 
 
 def _mark(axis: Axes, published: Any) -> None:

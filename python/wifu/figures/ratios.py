@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,9 @@ from wifu import compared
 from wifu.api import LEVEL, Results
 from wifu.cells import Cell, Label
 from wifu.compared import IDENTICAL, Told
+from wifu.digits import with_unit
 from wifu.errors import LabError
-from wifu.figures import legends, page, style
+from wifu.figures import lacking, legends, page, style
 from wifu.figures.along import centred
 from wifu.figures.compare import (
     Made,
@@ -32,7 +33,7 @@ from wifu.figures.compare import (
     split,
     stopped,
 )  # fmt: skip
-from wifu.figures.words import Words, with_unit
+from wifu.figures.words import Words
 from wifu.metrics import metric_of
 
 BEYOND = 3.0
@@ -81,14 +82,16 @@ def ratio(results: Results, spec: dict[str, Any]) -> Made:
     name = spec.get("metric", results.plan.metrics[0])
     frame = results.compare(name)
     rows = {_key(row, results): row for row in frame.to_dict("records")}
-    shown = [c for c in chosen(results, spec) if _key(c.labels, results) in rows]
-    if not shown:
+    # Who has no pair of runs, as they failed, is in no row.
+    bare = _unpaired(results, chosen(results, spec), set(rows))
+    shown = [c for c in chosen(results, spec) if _key(c.labels, results) in rows or c in bare]
+    if not rows or not shown:
         raise LabError("there is nothing beside the baseline that was run")
     others = [k for k in shown[0].labels if k != pair]
     x = spec.get("x") or (others[0] if others else pair)
     words = Words(results, spec)
     parts, cells, rest = split(words, shown, [x, pair])
-    told = {c.name: compared.told(rows[_key(c.labels, results)], name) for c in cells}
+    told = {c.name: compared.told(rows.get(_key(c.labels, results), {"n": 0}), name) for c in cells}
     if all(found.instead not in ("", IDENTICAL) for found in told.values()):
         raise LabError(f"no two cells that are compared have a value of {name}")
     numbers = [f for f in told.values() if not f.instead]
@@ -117,6 +120,19 @@ def ratio(results: Results, spec: dict[str, Any]) -> Made:
     what = capital(words.metric(name))
     title = f"{what} relative to {words.apart(pair, base)}"
     return figure, title, _caption(task, cells, frame, limits) + rest
+
+
+def _unpaired(results: Results, cells: Sequence[Cell], rows: Collection[str]) -> list[Cell]:
+    """The cells that are compared with a baseline that the plan has, and have no pair of runs."""
+    pair = str(results.plan.pair)
+    base = compared.baseline(results.plan)
+    return [
+        c
+        for c in cells
+        if str(c.labels[pair]) != str(base)
+        and _key(c.labels, results) not in rows
+        and results.cells({**c.labels, pair: base})
+    ]
 
 
 def _called(words: Words, pair: str, base: Label, results: Results) -> str:
@@ -251,6 +267,7 @@ def _below(
         text, (at, above), xycoords=axis.get_xaxis_transform(), xytext=(0, style.mark() / 2 + 2),
         textcoords="offset points", ha="center", fontsize=style.small(), color=style.INK,
         fontweight="bold" if bold else "normal", rotation=90 if upright else 0,
+        path_effects=style.halo(),
     )  # fmt: skip
 
 
@@ -281,7 +298,22 @@ def _caption(task: Task, cells: Sequence[Cell], frame: Any, limits: tuple[float,
         told += "; whiskers without an end go on beyond the scale"
     beyond = [] if results.plan.deterministic else compared.beyond(frame, task.metric)
     few = "".join(f" {capital(words)}" for words in beyond)
-    return f"{told}.{few}{cut_off(results, cells, task.metric)}"
+    without = [c for c in cells if task.told[c.name].instead not in ("", IDENTICAL)]
+    lack = _lacking(task, cells, without)
+    return f"{told}.{few}{lack}{cut_off(results, cells, task.metric)}"
+
+
+def _lacking(task: Task, cells: Sequence[Cell], without: Sequence[Cell]) -> str:
+    """Which cells have no value, and why: those that have none of their own, and the others, of
+    which the baseline has none, or transfers of either were cut off.
+    """
+    own = lacking.of(task.results, without, task.metric)
+    told = lacking.sentence(task.results, task.words, cells, own, task.metric, task.pair)
+    rest = [c for c in without if c not in own]
+    cut = [c for c in rest if task.told[c.name].instead == compared.CUT]
+    for found, why in ((cut, "Cut off"), ([c for c in rest if c not in cut], "No pair of runs")):
+        told += lacking.named(task.words, cells, found, why, task.pair)
+    return told
 
 
 def _filled(task: Task, tested: int) -> str:
@@ -304,7 +336,8 @@ def _pairs(task: Task, cells: Sequence[Cell], frame: Any) -> str:
     """Of how many runs the values are, in words."""
     shown = {_key(c.labels, task.results) for c in cells}
     rows = frame.to_dict("records")
-    n = sorted({int(row["n"]) for row in rows if _key(row, task.results) in shown})
+    pairs = {_key(row, task.results): int(row["n"]) for row in rows}
+    n = sorted({pairs.get(key, 0) for key in shown})
     span = str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
     pair = task.pair
     base = [c for c in task.results.plan.cells if str(c.labels[pair]) == str(task.base)]

@@ -1,4 +1,4 @@
-"""Figures of what each flow of a run gets, and all of them together."""
+"""Figures of what each flow of a run gets, and all of them together, and how fair that is."""
 
 from __future__ import annotations
 
@@ -8,26 +8,33 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from wifu import cautions, cutoff, stats
 from wifu.api import Results
 from wifu.cautions import carriers
 from wifu.cells import Cell
+from wifu.digits import with_unit
 from wifu.errors import LabError
-from wifu.figures import legends, page, style
+from wifu.figures import lacking, legends, page, style
+from wifu.figures.along import centred
 from wifu.figures.compare import (
     Made,
     by_of,
     capital,
     chosen,
     counted,
+    counts,
+    cut_off,
     levels,
     looks,
+    most_levels,
     of_runs,
+    same_levels,
     split,
     whiskers,
 )
-from wifu.figures.words import Words, with_unit
+from wifu.figures.words import Words
 from wifu.metrics import TOGETHER, metric_of
 from wifu.stamps import first
 
@@ -51,6 +58,10 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     count = len(numbers)
     if not numbers:
         raise LabError("no run has flows" if spec.get("run") is None else f"no run {spec['run']}")
+    # Of a cell without a run that counts nothing is known of any flow.
+    nothing = (numbers, np.full((1, count + 1), np.nan))
+    places_of = {name: table if table[0] else nothing for name, table in shown.items()}
+    top = _top([table for _, table in places_of.values()]) / metric_of(metric).scale
     every = levels(cells, by)
     looking = looks(results, by, every)
     # With their ends flows may be called something else in each panel.
@@ -58,17 +69,20 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     if not ranked:
         called = [_labelled(words, metric, numbers, names) for names in called]
     same = all(names == called[0] for names in called)
-    figure, axes = page.panels(len(parts), share_x=same)
+    across = _across(len(parts), count + 1, len(every))
+    figure, axes = page.panels(len(parts), columns=across, share_x=same)
     for axis, (title, members), names in zip(axes, parts, called, strict=True):
-        bare = _bare([shown[c.name] for c in members], numbers)
+        bare = _bare([places_of[c.name] for c in members], numbers)
         for n, label in enumerate(every):
             for cell in (c for c in members if by is None or c.labels[by] == label):
                 at = (n - (len(every) - 1) / 2) * 0.8 / len(every)
-                own, table = shown[cell.name]
+                own, table = places_of[cell.name]
                 at_flows = [float(numbers.index(flow)) for flow in own]
                 places = [at + place for place in (*at_flows, float(count))]
                 bounds = _least(results, cell, spec, None if ranked else own, len(table.T))
-                _bars(axis, table, (metric, bounds), (places, 0.8 / len(every), bare), looking[n])
+                _bars(
+                    axis, table, (metric, bounds), (places, 0.8 / len(every), bare, top), looking[n]
+                )
         for place in bare:
             _on(axis, place, 0.0, "n/a")
         axis.set_xlim(-0.55, count + 0.55)
@@ -91,6 +105,22 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
         for look, label in zip(looking, every, strict=True)
     ]
     legends.above(figure, [p for p, _ in named], [name for _, name in named])
+    caption = _flows_words(results, words, cells, spec, (shown, places_of))
+    return figure, f"{capital(what)} of each flow", caption + rest
+
+
+Tables = Mapping[str, tuple[list[int], stats.Floats]]
+"""What `_table` tells of each cell."""
+
+
+def _flows_words(
+    results: Results, words: Words, cells: Sequence[Cell], spec: Mapping[str, Any],
+    of: tuple[Tables, Tables],
+) -> str:  # fmt: skip
+    """The caption: of the tables of what is known, and of what is drawn."""
+    shown, places_of = of
+    metric, ranked = str(spec.get("metric", "goodput")), bool(spec.get("sorted", False))
+    what = words.quantity(metric, NAMES[metric])
     caption = f"{capital(what)} of each flow, and "
     together = f"of all together (aggregate: {TOGETHER[results.plan.measure.mode]}); "
     caption += together if metric == "goodput" else "the mean of all files; "
@@ -101,13 +131,79 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     else:
         sizes = [int(np.isfinite(shown[c.name][1][:, -1]).sum()) for c in cells if shown[c.name][0]]
         caption += f"{of_runs(results, cells)}; {counted(results, cells, sizes)}."
+    none = [c for c in cells if not np.isfinite(places_of[c.name][1]).any()]
+    caption += lacking.sentence(
+        results, words, cells, none, metric, by_of(results, dict(spec), None)
+    )
     caption += _without([table for _, table in shown.values()], metric)
     caption += _beside(results, cells, metric == "goodput" and not ranked)
+    if not ranked and "run" not in spec:
+        caption += _by_turns(words, cells, shown, metric)
     told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
     told = [words for words in told if words and "are left out" not in words]
     caption += "".join(f" {words}" for words in told)
-    return figure, f"{capital(what)} of each flow", caption + rest
+    return caption
 
+
+APART = 1.5
+"""Flows of a run are so many times further apart than the means of flows, where it is told."""
+
+
+OTHER = 0.2
+"""In such a share of the runs another flow is ahead than in most, where it is told."""
+
+
+def _by_turns(words: Words, cells: Sequence[Cell], of: Tables, metric: str) -> str:
+    """That flows are far apart in a run, and now one is ahead and now another: means hide it."""
+    told = []
+    for cell in cells:
+        own = of[cell.name][1][:, :-1]
+        own = own[np.isfinite(own).all(axis=1)] / metric_of(metric).scale
+        if own.shape[0] < 2 or own.shape[1] < 2:
+            continue
+        means, apart = own.mean(axis=0), float(np.ptp(own, axis=1).mean())
+        best = own.argmax(axis=1) if metric == "goodput" else own.argmin(axis=1)
+        # Who is ahead in most runs, and is not in a fifth of them.
+        ahead = np.bincount(best).max() <= (1.0 - OTHER) * len(best)
+        if ahead and apart > max(APART * float(np.ptp(means)), 0.5 * float(means.mean())):
+            named = "/".join(words.apart(axis, label) for axis, label in cell.labels.items())
+            told.append(f"{named} {apart:.2g} and {np.ptp(means):.2g}".strip())
+    if not told:
+        return ""
+    unit = metric_of(metric).unit
+    return (
+        " Now one flow is ahead and now another: flows of a run are further apart than their means "
+        f"({unit}, the mean of the runs and that of the means: {first(told, 4)}); `sorted = true` "
+        "has them in order."
+    )
+
+
+def _across(panels: int, groups: int, levels: int) -> int:
+    """How many panels stand side by side at the most: so many that bars are as wide as what stands
+    on them; LabError if they are too thin even in panels as wide as the figure.
+    """
+    if page.current().axes is not None:
+        return panels
+    wide = 0.0
+    for most in (3, 2, 1):
+        beside = page.beside(panels, most)
+        room = page.width(beside) / beside - AROUND
+        wide = room * 72 * 0.8 / levels / (groups + 0.1)
+        if wide >= 0.9 * style.small():
+            return most
+    if wide < THIN:
+        raise LabError(
+            f"{groups} groups of {levels} bars have no room beside each other: choose some with "
+            "`where`"
+        )
+    return 1
+
+
+AROUND = 0.55
+"""Inches beside a panel that numbers and names of its scale take."""
+
+THIN = 3.0
+"""Points that a bar is wide at least."""
 
 NAMES = {"goodput": "goodput", "delay": "mean download time"}
 RANKS = {"goodput": "flows, the strongest first", "delay": "flows, the quickest first"}
@@ -182,20 +278,21 @@ def _without(tables: Sequence[stats.Floats], metric: str) -> str:
 
 def _bars(
     axis: Axes, table: stats.Floats, of: tuple[str, Sequence[bool]],
-    room: tuple[Sequence[float], float, Sequence[int]], look: int,
+    room: tuple[Sequence[float], float, Sequence[int], float], look: int,
 ) -> None:  # fmt: skip
     """The bars of a cell, of a metric and whether each is but the least that it can be; `room` is
-    where they stand, how wide they are, and where there is no bar of any cell.
+    where they stand, how wide they are, where there is no bar of any cell, and how high the highest
+    bar of all is.
     """
     (metric, least) = of
     scale = metric_of(metric).scale
-    places, width, bare = room
+    places, width, bare, highest = room
     inches = axis.get_position().width * float(page.root(axis).get_figwidth())
     for at, values, bound in zip(places, table.T, least, strict=False):
         known = stats.clean(values)
         interval = stats.mean_interval(known).within(0.0, float("inf"))
         height = interval.estimate / scale
-        top = height
+        top, small = height, style.unseen(axis, height, highest)
         if np.isfinite(height) and height > 0:
             axis.bar(at, height, width * 0.92, **style.face(look))
             if interval.known and not bound:
@@ -205,12 +302,18 @@ def _bars(
         text = f"≥\N{NO-BREAK SPACE}{text}" if bound and text != "n/a" else text
         wide = width * inches * 72 / max(1, table.shape[1])
         fits = wide >= 0.64 * style.small() * (len(text) + 0.6)
-        if bound and not fits and text != "n/a":
+        if bound and not fits and not small and text != "n/a":
             text, fits = "≥", True
         if text == "n/a" and round(at) not in bare:
             _on(axis, at, 0.0, text, upright=not fits)
-        elif text != "n/a" and (fits or height == 0):
-            _on(axis, at, top, text)
+        elif text != "n/a" and (fits or height == 0 or small):
+            _on(axis, at, top, text, upright=not fits and height > 0)
+
+
+def _top(tables: Sequence[stats.Floats]) -> float:
+    """The highest of the means of these tables' columns."""
+    means = [stats.mean_interval(stats.clean(v)).estimate for table in tables for v in table.T]
+    return max((mean for mean in means if np.isfinite(mean)), default=0.0)
 
 
 def _on(axis: Axes, at: float, top: float, text: str, upright: bool = False) -> None:
@@ -272,3 +375,89 @@ def _names(
         name = f"{flow}" if others or not one else f"{flow}: {one} to {two}"
         names.append(f"{name}, datagrams" if flow in datagrams else name)
     return names
+
+
+def fairness(results: Results, spec: dict[str, Any]) -> Made:
+    """Jain's index of every run as a dot, the mean with its interval beside them."""
+    cells = chosen(results, spec)
+    x = spec.get("x") or next(iter(cells[0].labels), None)
+    if x is None:
+        raise LabError("needs an axis: what runs are told apart by")
+    by = by_of(results, spec, x)
+    words = Words(results, spec)
+    parts, cells, rest = split(words, cells, [x, by])
+    figure, axes = page.panels(len(parts), share_x=same_levels(parts, x))
+    every = levels(cells, by)
+    handles: dict[str, Any] = {}
+    rng = np.random.default_rng(1)
+    lowest = 1.0
+    lack: list[tuple[Axes, float, int, Cell]] = []
+    for axis, (title, members) in zip(axes, parts, strict=True):
+        places = levels(members, x)
+        wide = 0.62 / len(every)
+        for n, (look, label) in enumerate(zip(looks(results, by, every), every, strict=True)):
+            handles[words.apart(by, label)] = Line2D(
+                [], [], marker=style.marker(look), ls="", color=style.colour(look), ms=5
+            )
+            for cell in members:
+                if by is not None and cell.labels[by] != label:
+                    continue
+                at = places.index(cell.labels[x]) + (n - (len(every) - 1) / 2) * 0.8 / len(every)
+                y = stats.clean(results.sample("jain", cell.labels).to_numpy(float))
+                lack.extend([] if y.size else [(axis, at, places.index(cell.labels[x]), cell)])
+                if y.size:
+                    noise = rng.uniform(-0.4, 0.4, y.size) * wide
+                    lowest = min(lowest, _dots(axis, at, noise, y, look, wide))
+        axis.set_xlim(centred(len(places), most_levels(parts, x), 0.1))
+        style.places(axis, range(len(places)), [words.level(x, p) for p in places])
+        style.entitle(axis, title)
+        axis.set_xlabel(words.axis(x))
+        axis.axhline(1.0, color=style.MUTED, linewidth=0.8)
+        style.grid(axis)
+    # Not so near 1 that nothing looks like something.
+    bottom = max(-0.02, 1.0 - 1.15 * max(1.0 - lowest, 0.05))
+    # No index is above 1; the rest is room for dots that are there.
+    for axis in axes:
+        axis.set_ylim(bottom, 1.0 + 0.05 * (1.0 - bottom))
+    for axis, place in dict.fromkeys((axis, place) for axis, _, place, _ in lack):
+        lacking.say(
+            axis, [at for a, at, p, _ in lack if (a, p) == (axis, place)], place, len(every)
+        )
+    title = words.metric("jain")
+    title = title if title != metric_of("jain").label else f"{title} (1: equal shares)"
+    style.label_rows(axes, title)
+    legends.above(figure, list(handles.values()), list(handles))
+    told = of_runs(results, cells)
+    if told != "no interval":
+        told = f"bar: mean, {told}, cut where no index can be (above 1, below 0)"
+    caption = f"Jain's fairness index, a dot per run; {told}; "
+    caption += f"{counts(results, cells, 'jain')}."
+    caption += lacking.sentence(results, words, cells, [c for *_, c in lack], "jain", x)
+    caption += f"{_bottom(bottom)}{cut_off(results, cells, 'jain')}{rest}"
+    return figure, "Fairness among the flows", caption
+
+
+def _bottom(bottom: float) -> str:
+    """What a caption says of a scale of the index that does not begin at 0."""
+    return f" The scale begins at {style.number(bottom)}, not at 0." if bottom > 0 else ""
+
+
+def _dots(
+    axis: Axes, at: float, noise: stats.Floats, y: stats.Floats, n: int, wide: float
+) -> float:
+    """The runs of a cell in the shape of its level, and their mean; returns what is lowest."""
+    colour, form = style.colour(n), style.marker(n)
+    if y.size == 1:  # a mean would hide it
+        axis.plot(at, y[0], form, color=colour, markersize=6, zorder=3)
+        return float(y[0])
+    axis.scatter(at + noise, y, s=14, color=colour, alpha=0.55, linewidths=0, marker=form)
+    interval = stats.mean_interval(y).within(0.0, 1.0)
+    axis.hlines(interval.estimate, at - wide / 2, at + wide / 2, color=style.INK, linewidth=2)
+    if not interval.known:
+        return float(y.min())
+    low, high = interval.low, interval.high
+    axis.errorbar(
+        [at], [interval.estimate], yerr=[[interval.estimate - low], [high - interval.estimate]],
+        fmt="none", ecolor=style.INK, elinewidth=1.1, capsize=2.5,
+    )  # fmt: skip
+    return min(float(y.min()), low)

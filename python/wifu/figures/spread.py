@@ -1,4 +1,4 @@
-"""Figures of how runs are spread: CDFs, fairness, goodput against delay."""
+"""Figures of how runs are spread: CDFs, goodput against delay."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib.colors as mcolors
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from numpy.typing import NDArray
@@ -17,9 +18,9 @@ from wifu import across, cutoff, stats, unlike
 from wifu.api import Results
 from wifu.cautions import MOST, carriers, notes
 from wifu.cells import Cell, Label
+from wifu.digits import with_unit
 from wifu.errors import LabError
-from wifu.figures import legends, page, style
-from wifu.figures.along import centred
+from wifu.figures import bands, lacking, legends, page, style
 from wifu.figures.compare import (
     Made,
     by_of,
@@ -30,12 +31,9 @@ from wifu.figures.compare import (
     cut_off,
     levels,
     looks,
-    most_levels,
-    of_runs,
-    same_levels,
     split,
 )
-from wifu.figures.words import Words, with_unit
+from wifu.figures.words import Words
 from wifu.metrics import metric_of
 from wifu.rows import compared
 from wifu.stamps import first
@@ -45,6 +43,9 @@ UNLIKE = 4.0
 
 OWN = " The panels have scales of their own."
 """What a caption says of panels that cannot be compared by eye."""
+
+HOLLOW = " (with hollow shapes)"
+"""How a caption calls the edge of one of several bands."""
 
 SQUEEZED = 0.1
 """Of a panel that takes less of the range that all have, the caption says so."""
@@ -84,11 +85,11 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [by, *pool])
     samples = [_cdf_sample(results, members, name) for _, members in parts]
-    if not any(x.size for x in samples) and not _longer(results, cells, name):
+    if not any(x.size for x in samples) and not bands.longer(results, cells, name):
         raise LabError(f"no run has a value of {name or 'goodput'}")
     # What is known of the others is the least that they can be.
     rooms = [
-        np.concatenate([x, _least(results, members, name)])
+        np.concatenate([x, bands.least(results, members, name)])
         for x, (_, members) in zip(samples, parts, strict=True)
     ]
     shared = _shared(spec, [float(x.max()) for x in rooms if x.size])
@@ -98,17 +99,19 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     handles: dict[str, Any] = {}
     bare: dict[str, list[Cell]] = {}
     beyond: list[stats.Floats] = []
+    behind: list[list[bands.Band]] = []
     for axis, (title, members), whole in zip(axes, parts, rooms, strict=True):
+        behind.append([])
         for n, (look, label) in enumerate(zip(looking, every, strict=True)):
             own = [c for c in members if by is None or c.labels[by] == label]
             x = _cdf_sample(results, own, name)
-            _band(axis, x, _least(results, own, name), look)
+            behind[-1].append(bands.Band(x, bands.least(results, own, name), look, n))
             if x.size == 0:
                 if own:
                     bare.setdefault(words.apart(by, label), []).extend(own)
                 continue
             # Of the others only the least is known: the band tells it.
-            known = x.size / (x.size + _longer(results, own, name))
+            known = x.size / (x.size + bands.longer(results, own, name))
             across, up, marks = style.distribution(x, n, len(every), known)
             if marks:
                 marks |= style.shape(look)
@@ -124,11 +127,8 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
             _room(axis, [whole, marked])
         beyond.append(marked)
         style.grid(axis, "both")
-    # A level without a curve is not to be missed.
-    for look, named in zip(looking, (words.apart(by, label) for label in every), strict=True):
-        if named in bare and named not in handles:
-            line = Line2D([], [], color=style.colour(look), linestyle=style.dash(look))
-            handles[f"{named} ({cutoff.absent(results, bare[named], name or '')})"] = line
+    several = bands.draw(axes, behind, len(every), [*rooms, *beyond])
+    _bare_names(results, words, (by, every, looking), (handles, bare, name or "", several))
     if shared and any(x.size for x in rooms):
         # Only now: a limit that is set while panels are drawn would be that of the first of them.
         for axis in axes:
@@ -145,21 +145,44 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     caption += _published_words(spec.get("published", {}), words, by)
     if len(parts) == 1:
         caption += _middles(results, cells, name, (words, by, every))
-    if longer := _longer(results, cells, name):
-        why = "transfers were cut off by the end of the run"
-        if cutoff.failures(results, cells, name or ""):
-            why += " or failed"
-        caption += (
-            f" Of {longer} runs only the least that they can be is known, as {why}. Lines are of "
-            "the others, as shares of all: there curves end below 1. The shares of all runs lie in "
-            "the band, whose upper edge has each of these at its least."
-        )
-        caption += "".join(f" {t}" for t in _beside(results, cells, name or ""))
-    else:
-        caption += cut_off(results, cells, name or "goodput")
+    without = [c for c in cells if not _cdf_sample(results, [c], name).size]
+    caption += lacking.sentence(results, words, cells, without, name or "", by)
+    caption += _unknown(results, cells, name, several)
     ends = [float(x.max()) if x.size else 0.0 for x in rooms]
     caption += _range_words([title for title, _ in parts], ends, shared)
     return figure, f"Distribution of the {what}", caption + rest
+
+
+def _bare_names(
+    results: Results, words: Words, of: tuple[str | None, Sequence[Label], Sequence[int]],
+    found: tuple[dict[str, Any], Mapping[str, list[Cell]], str, bool],
+) -> None:  # fmt: skip
+    """Name levels without a curve, which are not to be missed, behind those that have `handles`;
+    with hollow shapes where `several` bands have them.
+    """
+    by, every, looking = of
+    handles, bare, name, several = found
+    for look, named in zip(looking, (words.apart(by, label) for label in every), strict=True):
+        if named in bare and named not in handles:
+            line = Line2D([], [], color=style.colour(look), linestyle=style.dash(look))
+            if several and bands.longer(results, bare[named], name):
+                line.set(**bands.hollow(look))
+            handles[f"{named} ({cutoff.absent(results, bare[named], name or '')})"] = line
+
+
+def _unknown(results: Results, cells: Sequence[Cell], name: str | None, several: bool) -> str:
+    """What a caption says of runs of which the least alone is known, or else of the metric."""
+    if not (longer := bands.longer(results, cells, name)):
+        return cut_off(results, cells, name or "goodput")
+    why = "transfers were cut off by the end of the run"
+    if cutoff.failures(results, cells, name or ""):
+        why += " or failed"
+    told = (
+        f" Of {longer} runs only the least that they can be is known, as {why}. Lines are of "
+        "the others, as shares of all: there curves end below 1. The shares of all runs lie in "
+        f"the band, whose upper edge{HOLLOW if several else ''} has each of these at its least."
+    )
+    return told + "".join(f" {t}" for t in _beside(results, cells, name or ""))
 
 
 def _beside(results: Results, cells: Sequence[Cell], name: str) -> list[str]:
@@ -229,7 +252,7 @@ def _middles(
     for label in every:
         own = [c for c in cells if by is None or c.labels[by] == label]
         x = _cdf_sample(results, own, name)
-        if x.size and not _longer(results, own, name):
+        if x.size and not bands.longer(results, own, name):
             numbers = f"{style.number(float(x.mean()))} and {style.number(float(np.median(x)))}"
             said.append(f"{words.apart(by, label)} {numbers}".strip())
     return f" Mean and median, {unit}: {'; '.join(said)}." if said else ""
@@ -263,115 +286,6 @@ def _cdf_sample(results: Results, cells: Sequence[Cell], name: str | None) -> st
     return stats.clean(rows["goodput_bps"].to_numpy(float)) / 1e6
 
 
-def _least(results: Results, cells: Sequence[Cell], name: str | None) -> stats.Floats:
-    """The least that the values of those runs can be in which transfers were cut off."""
-    if name is None or not cutoff.of_finished(name):
-        return stats.clean(())
-    every = [(c, run) for c in cells for run in sorted(cutoff.runs(results, c, name))]
-    found = [cutoff.at_least(results, cell, run, name) for cell, run in every]
-    return stats.clean(found) / metric_of(name).scale
-
-
-def _band(axis: Axes, known: stats.Floats, least: stats.Floats, look: int) -> None:
-    """Where the distribution lies of values that are known and of others whose least is."""
-    if not least.size:
-        return
-    ends = np.unique(np.concatenate([known, least]))
-    # The panel ends before.
-    at = np.append(ends, 10 * max(float(ends[-1]), 1e-9))
-    count = known.size + least.size
-    sure = np.searchsorted(np.sort(known), at, side="right")
-    most = sure + np.searchsorted(np.sort(least), at, side="right")
-    top, bottom = most[:-1] / count, sure[:-1] / count
-    axis.stairs(
-        top, at, baseline=bottom, fill=True, facecolor=style.colour(look), alpha=0.14, linewidth=0
-    )
-    axis.stairs(
-        top, at, baseline=None, edgecolor=style.colour(look), linestyle=style.dash(look),
-        linewidth=0.5 * style.line(), alpha=0.7, zorder=1.5,
-    )  # fmt: skip
-
-
-def _longer(results: Results, cells: Sequence[Cell], name: str | None) -> int:
-    """How many runs have a value of which only the least is known, as they were cut off."""
-    if name is None or not cutoff.of_finished(name):
-        return 0
-    return sum(len(cutoff.runs(results, c, name)) for c in cells)
-
-
-def fairness(results: Results, spec: dict[str, Any]) -> Made:
-    """Jain's index of every run as a dot, the mean with its interval beside them."""
-    cells = chosen(results, spec)
-    x = spec.get("x") or next(iter(cells[0].labels), None)
-    if x is None:
-        raise LabError("needs an axis: what runs are told apart by")
-    by = by_of(results, spec, x)
-    words = Words(results, spec)
-    parts, cells, rest = split(words, cells, [x, by])
-    figure, axes = page.panels(len(parts), share_x=same_levels(parts, x))
-    every = levels(cells, by)
-    handles: dict[str, Any] = {}
-    rng = np.random.default_rng(1)
-    lowest = 1.0
-    for axis, (title, members) in zip(axes, parts, strict=True):
-        places = levels(members, x)
-        wide = 0.62 / len(every)
-        for n, (look, label) in enumerate(zip(looks(results, by, every), every, strict=True)):
-            handles[words.apart(by, label)] = Line2D(
-                [], [], marker=style.marker(look), ls="", color=style.colour(look), ms=5
-            )
-            for cell in members:
-                if by is not None and cell.labels[by] != label:
-                    continue
-                at = places.index(cell.labels[x]) + (n - (len(every) - 1) / 2) * 0.8 / len(every)
-                y = stats.clean(results.sample("jain", cell.labels).to_numpy(float))
-                if y.size:
-                    noise = rng.uniform(-0.4, 0.4, y.size) * wide
-                    lowest = min(lowest, _dots(axis, at, noise, y, look, wide))
-        axis.set_xlim(centred(len(places), most_levels(parts, x), 0.1))
-        style.places(axis, range(len(places)), [words.level(x, p) for p in places])
-        style.entitle(axis, title)
-        axis.set_xlabel(words.axis(x))
-        axis.axhline(1.0, color=style.MUTED, linewidth=0.8)
-        style.grid(axis)
-    # Not so near 1 that nothing looks like something.
-    bottom = max(-0.02, 1.0 - 1.15 * max(1.0 - lowest, 0.05))
-    # No index is above 1; the rest is room for dots that are there.
-    for axis in axes:
-        axis.set_ylim(bottom, 1.0 + 0.05 * (1.0 - bottom))
-    title = words.metric("jain")
-    title = title if title != metric_of("jain").label else f"{title} (1: equal shares)"
-    style.label_rows(axes, title)
-    legends.above(figure, list(handles.values()), list(handles))
-    told = of_runs(results, cells)
-    if told != "no interval":
-        told = f"bar: mean, {told}, cut where no index can be (above 1, below 0)"
-    caption = f"Jain's fairness index, a dot per run; {told}; "
-    caption += f"{counts(results, cells, 'jain')}.{cut_off(results, cells, 'jain')}{rest}"
-    return figure, "Fairness among the flows", caption
-
-
-def _dots(
-    axis: Axes, at: float, noise: stats.Floats, y: stats.Floats, n: int, wide: float
-) -> float:
-    """The runs of a cell in the shape of its level, and their mean; returns what is lowest."""
-    colour, form = style.colour(n), style.marker(n)
-    if y.size == 1:  # a mean would hide it
-        axis.plot(at, y[0], form, color=colour, markersize=6, zorder=3)
-        return float(y[0])
-    axis.scatter(at + noise, y, s=14, color=colour, alpha=0.55, linewidths=0, marker=form)
-    interval = stats.mean_interval(y).within(0.0, 1.0)
-    axis.hlines(interval.estimate, at - wide / 2, at + wide / 2, color=style.INK, linewidth=2)
-    if not interval.known:
-        return float(y.min())
-    low, high = interval.low, interval.high
-    axis.errorbar(
-        [at], [interval.estimate], yerr=[[interval.estimate - low], [high - interval.estimate]],
-        fmt="none", ecolor=style.INK, elinewidth=1.1, capsize=2.5,
-    )  # fmt: skip
-    return min(float(y.min()), low)
-
-
 def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     """A metric against another: an ellipse of one standard deviation around each mean."""
     cells = chosen(results, spec)
@@ -381,6 +295,12 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [by])
     clouds = [[_cloud(results, c, name, other) for c in members] for _, members in parts]
+    without = [
+        c
+        for (_, members), panel in zip(parts, clouds, strict=True)
+        for c, cloud in zip(members, panel, strict=True)
+        if not len(cloud)
+    ]
     tops = [
         np.max([p for c in panel for p in c], axis=0) for panel in clouds if any(map(len, panel))
     ]
@@ -400,6 +320,8 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
             if least:
                 _beyond(axis, cloud.mean(axis=0), other in least, name in least)
             handles.setdefault(words.apart(by, every[n]), drawn)
+        if not any(map(len, panel)):
+            lacking.empty(axis)
         style.entitle(axis, _said(title, not shared))
         axis.set_xlabel(words.scale(other))
         axis.autoscale_view()
@@ -412,16 +334,10 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
         page.align(axes, "y")
     ended = [_begin_at_zero(axes if shared else [axis]) for axis in axes]
     style.label_rows(axes, words.scale(name))
-    named = {k: handles.get(k) for k in (words.apart(by, label) for label in every)}
-    shown = [k if drawn else f"{k} (no value)" for k, drawn in named.items()]
-    drawn_as = [
-        drawn
-        or Line2D([], [], marker=style.marker(look), ls="", color=style.colour(look), mfc="none")
-        for drawn, look in zip(named.values(), looking, strict=True)
-    ]
     if len(levels(results.plan.cells, by)) > 1:
         # Where one level alone is shown, its name tells that others are not.
-        legends.above(figure, drawn_as, shown, least=1)
+        _legend(figure, [words.apart(by, label) for label in every], handles, looking)
+    larger = [_uncover(axis) for axis in axes]
     towards = ("upper" if up.better == "more" else "lower") + (
         " left" if right.better == "less" else " right"
     )
@@ -429,22 +345,51 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     number = counted(results, cells, sizes, "lack one of the two values")
     better = _better(results, cells, (name, other), by, towards)
     caption = (
-        f"{capital(words.scale(name))} against {words.scale(other)}: a dot per run, the mean, and "
-        f"an ellipse of one standard deviation. {better}; "
-        f"{number}.{_range_words([title for title, _ in parts], [], shared)}"
+        f"{capital(words.scale(name))} against {words.scale(other)}: {_spots(axes)}. {better}; "
+        f"{number}.{lacking.sentence(results, words, cells, without, '', by)}"
+        f"{_range_words([title for title, _ in parts], [], shared)}"
         f"{_beginnings(axes, words, (other, name), any(ended))}{rest}"
     )
-    if any(cutoff.least(results, c, m) for c in cells for m in (name, other)):
-        if any(_cut(results, c, (name, other)).any() for c in cells):
-            caption += " Hollow dots are runs in which some transfers were cut off or failed, at "
-            caption += "the least that they can be."
-        caption += (
-            " A hollow mean is the least that it can be, with arrows to where it may lie, and has "
-            "no ellipse."
-        )
+    if any(larger):
+        caption += " Means that others lie on are larger, so that they are seen."
+    caption += _hollow(results, cells, (name, other))
     first, second = cut_off(results, cells, name), cut_off(results, cells, other)
     caption += first + (second if second != first else "")
     return figure, f"{capital(words.metric(name))} against {words.metric(other)}", caption
+
+
+def _legend(
+    figure: Figure, names: Sequence[str], handles: Mapping[str, Line2D], looking: Sequence[int]
+) -> None:
+    """The levels, also those that have no value."""
+    shown = [k if k in handles else f"{k} (no value)" for k in names]
+    drawn = [
+        handles.get(k)
+        or Line2D([], [], marker=style.marker(look), ls="", color=style.colour(look), mfc="none")
+        for k, look in zip(names, looking, strict=True)
+    ]
+    legends.above(figure, drawn, shown, least=1)
+
+
+def _hollow(results: Results, cells: Sequence[Cell], names: tuple[str, str]) -> str:
+    """What a caption says of hollow dots and means."""
+    if not any(cutoff.least(results, c, m) for c in cells for m in names):
+        return ""
+    told = ""
+    if any(_cut(results, c, names).any() for c in cells):
+        told = " Hollow dots are runs in which some transfers were cut off or failed, at the least "
+        told += "that they can be."
+    return told + (
+        " A hollow mean is the least that it can be, with arrows to where it may lie, and has "
+        "no ellipse."
+    )
+
+
+def _spots(axes: Sequence[Axes]) -> str:
+    """What is drawn of each cell: ellipses only where a cell has more than two runs."""
+    if any(isinstance(p, Ellipse) for axis in axes for p in axis.patches):
+        return "a dot per run, the mean, and an ellipse of one standard deviation"
+    return "a dot per run, and the mean"
 
 
 def _better(
@@ -504,17 +449,37 @@ def _spot(
     if x.size > 2 and cut is None:
         axis.add_patch(_ellipse(x, y, colour, style.dash(n)))
     hollow = np.zeros(x.size, dtype=np.bool_) if cut is None else cut
-    axis.scatter(x[~hollow], y[~hollow], s=10, color=colour, alpha=0.45, linewidths=0, marker=form)
+    # What is at zero is not cut in half by the axes.
+    axis.scatter(
+        x[~hollow], y[~hollow], s=10, color=colour, alpha=0.45, linewidths=0, marker=form,
+        clip_on=False,
+    )  # fmt: skip
     if hollow.any():
         axis.scatter(
             x[hollow], y[hollow], s=10, facecolors="none", edgecolors=colour, alpha=0.7,
-            linewidths=0.7, marker=form,
+            linewidths=0.7, marker=form, clip_on=False,
         )  # fmt: skip
     inside, edge = ("white", colour) if cut is not None else (colour, "white")
     (drawn,) = axis.plot(
-        x.mean(), y.mean(), form, color=colour, markersize=7, mfc=inside, mec=edge, zorder=4
-    )
+        x.mean(), y.mean(), form, color=colour, markersize=SPOT, mfc=inside, mec=edge, zorder=4,
+        clip_on=False,
+    )  # fmt: skip
     return drawn
+
+
+SPOT = 7.0
+"""Points that the mark of a mean is large."""
+
+
+def _uncover(axis: Axes) -> bool:
+    """Make means larger that others lie on, so that each is seen around these; whether any is."""
+    marks = [line for line in axis.get_lines() if line.get_markersize() == SPOT]
+    places = [axis.transData.transform(np.asarray(line.get_xydata()))[0] for line in marks]
+    near = 0.5 * SPOT * page.root(axis).dpi / 72
+    for n, (line, place) in enumerate(zip(marks, places, strict=True)):
+        above = sum(float(np.hypot(*(other - place))) < near for other in places[n + 1 :])
+        line.set_markersize(SPOT + 2.6 * min(above, 6))
+    return any(line.get_markersize() > SPOT for line in marks)
 
 
 def _begin_at_zero(axes: Sequence[Axes]) -> bool:

@@ -39,7 +39,9 @@ INK, MUTED, FAINT = "#20242a", "#6b7280", "#d8dce2"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#e69f00", "#56b4e9", "#7a5c2e", "#4d4d4d")
 """After Okabe and Ito; neighbours also differ in lightness."""
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "d", "h")
+"""More than colours, so that those who share a colour in grey do not share a shape."""
+
 DASHES: tuple[Any, ...] = (
     "-",
     (0, (5, 1.6)),
@@ -67,8 +69,8 @@ def later_dash(n: int) -> Any:
 
 
 def marker(n: int) -> str:
-    """Its marker, and of two with the same colour never the same."""
-    return MARKERS[(n + n // len(COLOURS)) % len(MARKERS)]
+    """Its marker: of two with the same colour never the same."""
+    return MARKERS[n % len(MARKERS)]
 
 
 def shape(n: int) -> dict[str, Any]:
@@ -221,6 +223,8 @@ def save(figure: Figure, *paths: Path) -> None:
         if not axis.xaxis.get_tick_params().get("labelbottom", True):
             axis.set_xlabel("")
     fold(figure)
+    # In all formats as it was folded, and not laid out twice anew for each.
+    figure.set_layout_engine("none")
     for path in paths:
         if path.suffix == ".png":
             figure.savefig(path, dpi=PNG_DPI, metadata={"Software": None})
@@ -273,6 +277,10 @@ def fold(figure: Figure) -> None:
     names = {a: (a.get_xlabel(), a.get_ylabel(), a.get_title(loc="left")) for a in figure.axes}
     for _ in range(5):
         more = 0.4 * high
+        if not _laid_out(figure):
+            # Long names leave no room before they are folded: by where panels would be without.
+            for axis in figure.axes:
+                _fold_names(axis, names[axis])
         if _laid_out(figure):
             for axis in figure.axes:
                 _keep_apart(axis)
@@ -385,6 +393,16 @@ def label_rows(axes: Sequence[Axes], text: str) -> None:
             axis.set_ylabel(text)
 
 
+def unseen(axis: Axes, value: float, highest: float) -> bool:
+    """Whether a bar is so low beside the highest one that nobody sees it."""
+    inches = axis.get_position().height * float(page.root(axis).get_figheight())
+    return 0 < value < highest and value / highest * inches * 72 < LOW
+
+
+LOW = 2.5
+"""Points that a bar is high, to be seen."""
+
+
 def grid(axis: Axes, which: str = "y") -> None:
     """Faint lines to read values by."""
     axis.set_axisbelow(True)
@@ -442,9 +460,35 @@ def places(axis: Axes, at: Sequence[float], names: Sequence[str], numbers: bool 
     tilted = any(n > r for n, r in zip(needed, room, strict=True))
     if tilted and numbers:
         names, tilted = _staggered(at, names, letters), False
+    before = [letters * (where - low) for where in at]
+    wide = 0.25 * float(page.root(axis).get_figwidth()) * 72 / (0.58 * size)
+    if tilted and any(TILT * len(n) - b > wide for n, b in zip(names, before, strict=True)):
+        # Tilted, they would leave the panel less room than they take beside it.
+        lines = int(
+            letters * min((two - one for one, two in pairwise(at)), default=1.0) * 0.58 / 1.3
+        )
+        names = [_folded(name, lines) for name in names]
+        axis.set_xticks(list(at), names, rotation=90, ha="center", va="top", ma="right")
+        return
     axis.set_xticks(
         list(at), list(names), rotation=35 if tilted else 0, ha="right" if tilted else "center"
     )
+
+
+TILT = 0.82
+"""How wide a tilted name is, by its length."""
+
+
+def _folded(name: str, lines: int) -> str:
+    """A name in so many lines at most, each as short as that allows."""
+    for letters in range(max(SHORT, len(name) // max(1, lines)), len(name)):
+        if (told := wrapped(name, letters)).count("\n") < lines:
+            return told
+    return name
+
+
+SHORT = 16
+"""Letters of a line of an upright name at least."""
 
 
 def _insist_on_its_own(axis: Axes, at: Sequence[float], names: Sequence[str]) -> None:
@@ -453,8 +497,9 @@ def _insist_on_its_own(axis: Axes, at: Sequence[float], names: Sequence[str]) ->
     if len(axis.get_shared_x_axes().get_siblings(axis)) < 2 or not isinstance(before, FixedLocator):
         return
     formatter = axis.xaxis.get_major_formatter()
-    there = {float(v): formatter(v, n).strip() for n, v in enumerate(axis.get_xticks())}
-    wanted = dict(zip(map(float, at), names, strict=True))
+    # Folded, they are the same names.
+    there = {float(v): "".join(formatter(v, n).split()) for n, v in enumerate(axis.get_xticks())}
+    wanted = {float(v): "".join(name.split()) for v, name in zip(at, names, strict=True)}
     if there and (
         there.keys() != wanted.keys() or any(there[v] not in ("", wanted[v]) for v in there)
     ):
@@ -502,57 +547,6 @@ def from_zero(axes: Sequence[Axes]) -> None:
     if not any(v and math.isfinite(v) for axis in axes for v in axis.dataLim.intervaly):
         for axis in axes:
             axis.set_ylim(0, 1)
-
-
-def have_room(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> bool:
-    """Whether names can stand at the ends of these lines: each so near its own that one sees in
-    grey whose it is, and all so short that the panel keeps most of its room.
-    """
-    letters = max((len(name) for _, _, name, _ in ends), default=0)
-    wide = letters * 0.58 * float(mpl.rcParams["font.size"]) / 72
-    if wide > 0.25 * float(page.root(axis).get_figwidth()):
-        return False
-    gap, placed = _at_ends(axis, ends)
-    return all(two[0] - one[0] > 0.6 * gap for one, two in pairwise(placed))
-
-
-def _at_ends(
-    axis: Axes, ends: Sequence[tuple[float, float, str, str]]
-) -> tuple[float, list[list[Any]]]:
-    """The height of a line of text and where lines end from the lowest on: in pixels, so that the
-    scale may be logarithmic.
-    """
-    gap = 1.15 * float(mpl.rcParams["font.size"]) * page.root(axis).dpi / 72.0
-    return gap, sorted(
-        [float(axis.transData.transform((x, y))[1]), y, x, name, colour]
-        for x, y, name, colour in ends
-        if x == x and y == y
-    )
-
-
-def end_labels(axis: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names at the ends of lines (x, y, name, colour), moved apart where they would overlap."""
-    points = float(mpl.rcParams["font.size"])
-    dpi = page.root(axis).dpi
-    gap, placed = _at_ends(axis, ends)
-    for _ in range(60):
-        for one, two in pairwise(placed):
-            overlap = gap - (two[0] - one[0])
-            if overlap > 1e-6:
-                one[0] -= overlap / 2
-                two[0] += overlap / 2
-    for pixel, y, x, name, colour in placed:
-        moved = pixel - float(axis.transData.transform((x, y))[1])
-        axis.annotate(
-            name,
-            (x, y),
-            xytext=(7, moved * 72.0 / dpi),
-            textcoords="offset points",
-            color=colour,
-            fontsize=points - 0.5,
-            va="center",
-            annotation_clip=False,
-        )
 
 
 def number(value: float) -> str:

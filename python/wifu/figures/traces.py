@@ -1,4 +1,4 @@
-"""Figures over time: goodput, window and round-trip time; segments as they were sent."""
+"""Figures over time: goodput, window and round-trip time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from matplotlib.figure import Figure
 from wifu import splits, stats, values, ways
 from wifu.api import Results
 from wifu.cells import Cell
+from wifu.digits import with_unit
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
 from wifu.figures.compare import chosen, counting, first
-from wifu.figures.words import Words, with_unit
+from wifu.figures.there import There, apart, there_of
+from wifu.figures.words import Words
 from wifu.metrics import sliding
 from wifu.stamps import first as listed
 
@@ -31,30 +33,6 @@ class Drawn(NamedTuple):
     steps: bool
 
 
-class There(NamedTuple):
-    """When the flows of a run were there."""
-
-    begin: Mapping[int, float]
-    last: Mapping[int, float]
-    """Until when those last that do not come to an end: until the run does, whatever they get."""
-    done: Mapping[int, tuple[float, float]]
-    """Of those that finished when the last byte came, and how many had by then."""
-    nothing: frozenset[int]
-    """Those of which nothing arrived, though they were to begin before the end."""
-    apart: frozenset[int]
-    """Those of them that never connected."""
-
-
-class Segments(NamedTuple):
-    """What a sender did: when it sent what, and what was acknowledged or delivered by then."""
-
-    sent: tuple[stats.Floats, stats.Floats]
-    again: tuple[stats.Floats, stats.Floats]
-    lost: tuple[stats.Floats, stats.Floats]
-    line: tuple[stats.Floats, stats.Floats]
-    name: str
-
-
 SHOWN = {
     "goodput": ("delivered", "goodput", "Mb/s"),
     "delivered": ("delivered", "bytes delivered in order", "MB"),
@@ -67,12 +45,14 @@ WHOLE = ("goodput", "delivered")
 SCALES = {"delivered": 1e6, "cwnd": 1e3, "srtt": 1e-3}
 
 
-def _run(results: Results, spec: Mapping[str, Any]) -> int:
+def run_of(results: Results, spec: Mapping[str, Any]) -> int:
+    """The run that is shown: the first that has series, if none is named."""
     runs = results.plan.series_runs
     return int(spec.get("run", min(runs) if runs else 1))
 
 
-def _span(spec: Mapping[str, Any]) -> tuple[float | None, float | None]:
+def span_of(spec: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """From when to when a figure is to be, seconds."""
     start, end = spec.get("from"), spec.get("to")
     return (
         None if start is None else values.seconds(start),
@@ -80,7 +60,7 @@ def _span(spec: Mapping[str, Any]) -> tuple[float | None, float | None]:
     )
 
 
-def _insist(start: float, last: float) -> None:
+def insist(start: float, last: float) -> None:
     """LabError if there is nothing from `start` on, as the last of all is before it."""
     if start >= last:
         raise LabError(f"nothing is from {start:g} s on: the last is at {last:.4g} s")
@@ -89,7 +69,7 @@ def _insist(start: float, last: float) -> None:
 def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     """A column per cell, up to three side by side; a row per thing shown, a line per flow."""
     show = [str(s) for s in spec.get("show", ["goodput", "cwnd", "srtt"])]
-    cells, run = chosen(results, spec), _run(results, spec)
+    cells, run = chosen(results, spec), run_of(results, spec)
     gone, left = counting(results, cells, [run])
     having = [(c, results.series(c, run)) for c in cells if (c.name, run) not in gone]
     found, rest = first([(c, s) for c, s in having if s], 6)
@@ -100,12 +80,12 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     for what in (s for s in show if s not in SHOWN):
         if not any(n.endswith(f".{what}") for _, series in found for n in series):
             raise LabError(f"no flow has a series {what}: name it in [series] record of the plan")
-    there = [_there(results, cell, run) for cell, _ in found]
+    there = [there_of(results, cell, run) for cell, _ in found]
     lasts = [flows.last for flows in there]
     if {"goodput", "delivered"} & set(show):
         lasts = [{**flows.last, **{n: at for n, (at, _) in flows.done.items()}} for flows in there]
-    start, end = _range([series for _, series in found], show, *_span(spec), lasts)
-    _insist(start, _range([series for _, series in found], show, None, None, lasts)[1])
+    start, end = _range([series for _, series in found], show, *span_of(spec), lasts)
+    insist(start, _range([series for _, series in found], show, None, None, lasts)[1])
     window = values.seconds(spec["window"]) if "window" in spec else _window(end - start)
     figure, column_axes = columns(len(found), len(show))
     words = Words(results, spec)
@@ -139,14 +119,14 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     caption += " Congestion window of the sender." if "cwnd" in show else ""
     caption += " Smoothed round-trip time at the sender." if "srtt" in show else ""
     drawn = [cell for cell, _ in found]
-    caption += _of_halves(_splitters(results, drawn, run), show)
+    caption += _of_halves(splitters_of(results, drawn, run), show)
     caption += f" {told}" if "srtt" in show and (told := ways.unlike_trips(results, drawn)) else ""
     titles = [names[cell.name] for cell in drawn]
-    caption += _apart(list(zip(titles, there, strict=True))) + _lacking(lacking, len(found))
+    caption += apart(list(zip(titles, there, strict=True))) + _lacking(lacking, len(found))
     return figure, "Over time", caption + left + rest
 
 
-def _splitters(results: Results, cells: Sequence[Cell], run: int) -> str:
+def splitters_of(results: Results, cells: Sequence[Cell], run: int) -> str:
     """The nodes that split connections in a run of these cells."""
     every = (node for c in cells for node in splits.splitters(results.outcome(c, run)))
     return ", ".join(dict.fromkeys(every))
@@ -166,49 +146,6 @@ def _of_halves(nodes: str, show: Sequence[str]) -> str:
     if not whole:
         return told + "."
     return f"{told}, {', '.join(whole)} {'are' if len(whole) > 1 else 'is'} of the whole way."
-
-
-def _there(results: Results, cell: Cell, run: int) -> There:
-    outcome = results.outcome(cell, run)
-    whole, flows = float(outcome["sim_seconds"]), {int(f["id"]): f for f in outcome["flows"]}
-    begin = {n: float(f.get("start_s") or 0.0) for n, f in flows.items()}
-    nothing = [n for n, f in flows.items() if f.get("bytes") == 0 and begin[n] < whole]
-    # Datagrams need no connection; in real time whoever had none, and began, has no time of it.
-    real = results.plan.substrate != "sim"
-    calls = [
-        n
-        for n in nothing
-        if flows[n].get("protocol") != "udp"
-        if "connected_s" in flows[n] or (real and flows[n].get("start_s") is not None)
-    ]
-    return There(
-        begin,
-        {n: whole for n, f in flows.items() if not f.get("finished")},
-        {
-            n: (float(f["last_byte_s"]), float(f["bytes"]))
-            for n, f in flows.items()
-            if f.get("finished") and f.get("last_byte_s") is not None and f.get("bytes")
-        },
-        frozenset(nothing),
-        frozenset(n for n in calls if flows[n].get("connected_s") is None),
-    )
-
-
-def _apart(panels: Sequence[tuple[str, There]]) -> str:
-    """What a caption says of flows that never connected."""
-    found: dict[frozenset[int], list[str]] = {}
-    for title, flows in panels:
-        if flows.apart:
-            found.setdefault(flows.apart, []).append(title)
-    told = ""
-    for missing, titles in found.items():
-        *most, last = map(str, sorted(missing))
-        what = f"Flows {', '.join(most)} and {last}" if most else f"Flow {last}"
-        where = ", in any panel" if len(panels) > 1 else ""
-        if len(titles) < len(panels):
-            where = f" in {'; '.join(titles)}"
-        told += f" {what} never connected{where}."
-    return told
 
 
 def _scale(words: Words, what: str, window: float) -> str:
@@ -384,215 +321,3 @@ def _within(drawn: Drawn, span: tuple[float, float]) -> Drawn:
     if drawn.steps and after and values.size:
         shown, values = np.append(shown, end), np.append(values, values[-1])
     return Drawn(shown, values, drawn.steps)
-
-
-def sequence(results: Results, spec: dict[str, Any]) -> Made:
-    """Time-sequence graph: a dot per segment sent, circles for those retransmitted; and below it a
-    recovery from a loss, so large that single segments are seen.
-    """
-    every, run = chosen(results, spec), _run(results, spec)
-    gone, left = counting(results, every, [run])
-    cells, rest = first([c for c in every if (c.name, run) not in gone], 4)
-    flow = int(spec.get("flow", 1))
-    start, end = _span(spec)
-    whole = start is None and end is None
-    found = [_segments(results, cell, flow, run) for cell in cells]
-    if start is not None and (sent := [s.sent[0] for s in found if s.sent[0].size]):
-        _insist(start, max(float(times.max()) for times in sent))
-    which = int(spec.get("zoom", 1)) if whole else 0
-    zooms = [_recovery(segments, which) if which else None for segments in found]
-    if "zoom" in spec and which and not any(zooms):
-        raise LabError(f"flow {flow} of run {run} has no recovery {which}")
-    below = any(zooms)
-    figure, columns = _pairs(len(cells), below)
-    words = Words(results, spec)
-    names = words.titles(every)
-    handles: dict[str, Any] = {}
-    for axes, cell, segments, zoom in zip(columns, cells, found, zooms, strict=True):
-        _segment_marks(axes[0], segments, handles, large=not whole)
-        counted = _count(segments, start, end)
-        style.entitle(axes[0], f"{names[cell.name]}\n{counted}".lstrip())
-        axes[0].set_xlim(start, end)
-        if not whole:
-            _fit(axes[0])
-        if below:
-            _larger(axes, segments, zoom, handles, _unrepaired(results, cell, flow, run))
-        axes[-1].set_xlabel("time, s")
-    if whole:
-        # Slopes are rates: they are compared between cells.
-        page.align([axes[0] for axes in columns], "x")
-        page.align([axes[0] for axes in columns], "y")
-    unit = "data segment" if results.plan.runner == "mock" else "offset in the stream, kB"
-    for row in range(2 if below else 1):
-        style.label_rows([axes[row] for axes in columns], unit)
-    legends.above(figure, list(handles.values()), list(handles))
-    caption = f"Run {run}, flow {flow}. Each dot is a segment that "
-    lanes = [c for c in cells if ways.laned(results.plan.runner, c, flow)]
-    named = ", ".join(names[c.name] for c in lanes)
-    if lanes and len(lanes) < len(cells):
-        caption += f"leaves the sender, or with lanes ({named}) enters the sender's lane."
-    else:
-        caption += "enters the sender's lane." if lanes else "leaves the sender."
-    if nodes := _splitters(results, cells, run):
-        caption += f" Nodes split TCP ({nodes}): the dots are of the source's half, whose segments "
-        caption += "the first of them acknowledges; the line is what the last receiver got in "
-        caption += "order, behind all halves, which repair what they lose themselves."
-    if below:
-        nth = {1: "first", 2: "second", 3: "third"}.get(which, f"{which}th")
-        caption += f" Below, the grey part: the {nth} recovery, from before the first segment that "
-        caption += "went again until all that had been sent by then was there."
-    return figure, "Segments over time", caption + left + rest
-
-
-def _unrepaired(results: Results, cell: Cell, flow: int, run: int) -> str:
-    """What is said where a source sent nothing again: nodes may have."""
-    if not ways.laned(results.plan.runner, cell, flow):
-        return "nothing was\nrecovered"
-    packets = results.outcome(cell, run)["flows"][flow - 1].get("packets")
-    told = "the ends\nrepaired nothing"
-    return told if packets is None else f"{told},\nnodes sent\n{packets.get('copies', 0)} copies"
-
-
-def _pairs(cells: int, below: bool) -> tuple[Figure, list[list[Axes]]]:
-    """For each cell one panel, or two of which the second is `below`."""
-    rows = 2 if below else 1
-    if (own := page.given(cells * rows)) is not None:
-        return page.root(own[0]), [own[n : n + rows] for n in range(0, cells * rows, rows)]
-    across = page.beside(cells, 2)
-    bands = -(-cells // across)
-    high = (3.1 if below else 4.4) * rows * bands * page.scale(across)
-    figure = page.figure(page.width(across), high)
-    grid = figure.add_gridspec(rows * bands, across)
-    return figure, [
-        [figure.add_subplot(grid[n // across * rows + row, n % across]) for row in range(rows)]
-        for n in range(cells)
-    ]
-
-
-def _larger(
-    axes: Sequence[Axes], segments: Segments, zoom: tuple[float, float] | None,
-    handles: dict[str, Any], none: str,
-) -> None:  # fmt: skip
-    """The recovery in the second panel, and where it is in the first; `none` if there is none."""
-    if zoom is None:
-        axes[1].text(
-            0.5, 0.5, none, transform=axes[1].transAxes, ha="center",
-            va="center", color=style.MUTED, fontsize=style.small(),
-        )  # fmt: skip
-        axes[1].set(xticks=[], yticks=[])
-        return
-    _segment_marks(axes[1], segments, handles, large=True)
-    axes[0].axvspan(*zoom, color=style.FAINT, alpha=0.7, linewidth=0, zorder=0)
-    axes[1].set_xlim(*zoom)
-    _fit(axes[1])
-
-
-def _count(segments: Segments, start: float | None, end: float | None) -> str:
-    """How many segments a panel shows, in words: those that lie close together are not seen."""
-    low, high = -np.inf if start is None else start, np.inf if end is None else end
-    sent, again = (
-        int(((points[0] >= low) & (points[0] <= high)).sum())
-        for points in (segments.sent, segments.again)
-    )
-    return f"{sent} sent, {again} retransmitted"
-
-
-def _segment_marks(axis: Axes, segments: Segments, handles: dict[str, Any], large: bool) -> None:
-    (line,) = axis.step(
-        *segments.line, where="post", color=style.MUTED, linewidth=1.2 if large else 0.9
-    )
-    handles.setdefault(segments.name, line)
-    many = segments.sent[0].size > 4000
-    # Circles are below the dots, and so thin that those beside them are seen.
-    circle = {"marker": "o", "color": style.COLOURS[1], "fillstyle": "none", "zorder": 1.9}
-    looks: dict[str, tuple[tuple[stats.Floats, stats.Floats], dict[str, Any]]] = {
-        "sent": (segments.sent, {"marker": ".", "color": style.COLOURS[0], "zorder": 2.1}),
-        "retransmitted": (segments.again, {**circle, "markeredgewidth": 1.0 if large else 0.5}),
-        "lost": (segments.lost, {"marker": "x", "color": "#b3261e", "markeredgewidth": 1.4}),
-    }
-    for name, (points, form) in looks.items():
-        if not points[0].size:
-            continue
-        size = {"sent": 2.5, "retransmitted": 4.5 if large else 3.5, "lost": 5.0}[name] * (
-            1.5 if large else 1.0
-        )
-        (drawn,) = axis.plot(*points, ls="", markersize=size, rasterized=many, **form)
-        handles.setdefault(name, drawn)
-    style.grid(axis, "both")
-
-
-def _recovery(segments: Segments, which: int) -> tuple[float, float] | None:
-    """When the recovery number `which` was, with room around it; none if there are not so many.
-
-    It begins when a segment goes again and ends when what had been sent by then is there; shown is
-    also the time since that segment was sent first.
-    """
-    times, offsets = segments.sent
-    until, count = -np.inf, 0
-    for begin, lost in zip(*segments.again, strict=True):
-        sent = offsets[times <= begin]
-        if begin <= until or not sent.size:
-            continue
-        # A segment is there when more is there than what lay before it.
-        over = segments.line[0][segments.line[1] > sent.max()]
-        until = max(float(begin), float(over[0]) if over.size else float(times.max()))
-        count += 1
-        if count == which:
-            # Seen from when it was first sent, which is what it is compared with.
-            before = times[offsets == lost]
-            start = min(float(begin), float(before[0]) if before.size else float(begin))
-            room = max(0.25 * (until - start), 0.01)
-            return start - room, until + room
-    return None
-
-
-def _fit(axis: Axes) -> None:
-    """Fit y to what lies inside the x limits."""
-    low, high = axis.get_xlim()
-    inside = [
-        np.asarray(line.get_ydata(), dtype=float)[
-            (np.asarray(line.get_xdata(), dtype=float) >= low)
-            & (np.asarray(line.get_xdata(), dtype=float) <= high)
-        ]
-        for line in axis.get_lines()
-    ]
-    seen = np.concatenate([y for y in inside if y.size] or [np.array([0.0, 1.0])])
-    margin = 0.04 * (float(seen.max()) - float(seen.min()) or 1.0)
-    axis.set_ylim(float(seen.min()) - margin, float(seen.max()) + margin)
-
-
-def _segments(results: Results, cell: Cell, flow: int, run: int) -> Segments:
-    if results.plan.runner == "mock":
-        return _mock_segments(results.outcome(cell, run)["trace"])
-    series = results.series(cell, run)
-    sent = series.get(f"flow.{flow}.sent")
-    if sent is None:
-        raise LabError(f"no series of run {run}: the plan must say [series] runs = [{run}]")
-    times, offsets = sent.index.to_numpy(float), sent.to_numpy(float) / 1e3
-    new = offsets >= 0
-    delivered = series.get(f"flow.{flow}.delivered")
-    nothing = np.empty(0)
-    line = (nothing, nothing)
-    if delivered is not None:
-        line = (delivered.index.to_numpy(float), delivered.to_numpy(float) / 1e3)
-    return Segments(
-        (times[new], offsets[new]), (times[~new], -offsets[~new]), (nothing, nothing), line,
-        "delivered in order",
-    )  # fmt: skip
-
-
-def _mock_segments(trace: Sequence[Mapping[str, Any]]) -> Segments:
-    def points(event: str, again: int | None = None) -> tuple[stats.Floats, stats.Floats]:
-        rows = [
-            (r["time_s"], r["seq_index"])
-            for r in trace
-            if r["event"] == event
-            and r["seq_index"] is not None
-            and again in (None, r["retransmission"])
-        ]
-        both = np.asarray(rows, dtype=float).reshape(-1, 2)
-        return both[:, 0], both[:, 1]
-
-    return Segments(
-        points("send", 0), points("send", 1), points("drop"), points("ack"), "asked for"
-    )

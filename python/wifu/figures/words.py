@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wifu import alike
+from wifu import alike, fixed
 from wifu.api import Results
 from wifu.cells import Cell, Label
+from wifu.digits import with_unit
 from wifu.metrics import metric_of
 
 
@@ -23,6 +25,7 @@ class Words:
     ) -> None:
         axes = [a.name for a in results.plan.axes] if mixed else []
         self._profiles = {name: alike.profiles(results.plan, name) for name in axes}
+        self._cells = results.plan.cells
         own: Mapping[str, Any] = spec.get("label", {})
         self._where = set(spec.get("where", {}))
         plans = results.plan.labels
@@ -35,6 +38,13 @@ class Words:
                 for key, table in self._given.items()
             }
 
+        every = (
+            text
+            for axis in results.plan.axes
+            for text in {self.level(axis.name, level.label) for level in axis.levels}
+        )
+        self._of_several = {text for text, axes in Counter(every).items() if axes > 1}
+
     def axis(self, name: str) -> str:
         """An axis of the plan."""
         return str(self._given.get(name, {}).get("title", name))
@@ -46,15 +56,21 @@ class Words:
         return alike.named(text, profile)
 
     def apart(self, axis: str | None, label: Label) -> str:
-        """A level in a legend, where no axis stands beside it: a number is told what it is of."""
+        """A level in a legend, where no axis stands beside it: a number is told what it is of, and
+        so is what another axis has as well.
+        """
         text = self.level(axis, label)
-        if axis is None or text[:1].isalpha():
+        if axis is None or (text[:1].isalpha() and text not in self._of_several):
             return text
         return f"{self.axis(axis)} {text}"
 
     def metric(self, name: str) -> str:
-        """A metric without its unit."""
-        return str(self._given.get(name, {}).get("title", metric_of(name).label))
+        """A metric without its unit; of a flow alone with its protocol, where levels are called by
+        those of others.
+        """
+        own = fixed.protocol(self._cells, name)
+        label = f"{metric_of(name).label} ({own})" if own else metric_of(name).label
+        return str(self._given.get(name, {}).get("title", label))
 
     def alone(self, name: str, default: str) -> str:
         """A metric of a flow alone (`goodput@1`), if the plan calls it something."""
@@ -96,8 +112,3 @@ def _table(given: Any) -> Mapping[str, Any]:
     if given is None:
         return {}
     return given if isinstance(given, Mapping) else {"title": given}
-
-
-def with_unit(label: str, unit: str) -> str:
-    """Words and unit as they stand along a scale."""
-    return f"{label}, {unit}" if unit else label

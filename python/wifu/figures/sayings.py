@@ -1,0 +1,100 @@
+"""What captions of values say: of how many runs they are, with which intervals, and what metrics
+are not to be taken for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from wifu import cautions, cutoff, stats
+from wifu.api import Results
+from wifu.cells import Cell
+from wifu.metrics import metric_of
+
+
+def counts(results: Results, cells: Sequence[Cell], metric: str | None = None) -> str:
+    """How many runs these cells have, in words; with a `metric` those that have a value of it."""
+    if metric is None:
+        return counted(results, cells)
+    sizes = [stats.clean(results.sample(metric, c.labels)).size for c in cells]
+    return counted(results, cells, sizes)
+
+
+def of_means(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """The same of means: they have runs of which only the least is known that a value can be."""
+    sizes = [stats.clean(cutoff.bounded(results, c, metric)).size for c in cells]
+    return counted(results, cells, sizes)
+
+
+def counted(
+    results: Results, cells: Sequence[Cell], sizes: Sequence[int] | None = None,
+    lack: str = "have no value",
+) -> str:  # fmt: skip
+    """The same where so many runs of these cells are shown, and the others `lack` something."""
+    have = results.ok["cell"].value_counts()
+    n = sorted({int(have.get(c.name, 0)) for c in cells})
+    told = "one run per cell" if n == [1] else f"n = {_span(n)} runs per cell"
+    if sizes is not None and (known := sorted(set(sizes))) != n:
+        told = f"n = {_span(known)} of {_span(n)} runs per cell, the others {lack}"
+    return told + left_out(results, cells)
+
+
+def left_out(results: Results, cells: Sequence[Cell]) -> str:
+    """How many runs of these cells count nowhere, in words."""
+    status = results.runs[results.runs["cell"].isin([c.name for c in cells])]["status"]
+    failed, excluded = (int((status == s).sum()) for s in ("failed", "excluded"))
+    told = [f"{failed} that failed"] if failed else []
+    told += [f"{excluded} excluded"] if excluded else []
+    return f", without {' and '.join(told)}" if told else ""
+
+
+def _span(n: Sequence[int]) -> str:
+    return str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
+
+
+def cut_off(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What a caption says of a metric: what it is, of transfers that the end of a run cut off, and
+    of what else is not to be concluded.
+    """
+    told = [metric_of(metric).about, cutoff.sentence(results, cells, metric)]
+    told += cautions.notes(results, cells, metric)
+    return "".join(f" {words}" for words in told if words)
+
+
+def interval_words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Which intervals whiskers are, if there are any."""
+    methods = {results.interval(metric, c).method for c in cells} - {"none"}
+    samples = [stats.clean(results.sample(metric, c.labels)) for c in cells]
+    equal = any(x.size > 1 and np.ptp(x) == 0 and x[0] != 0 for x in samples)
+    if not methods:
+        why = "deterministic" if results.plan.deterministic else "all runs are equal" * equal
+        return f"no interval ({why})" if why else "no interval"
+    of = " of its batches" if all(method.startswith(stats.BATCHES) for method in methods) else ""
+    told = f"whiskers: 95 % interval{of} ({', '.join(sorted(methods))}){stopped(results)}"
+    return told + (", none where all runs are equal" if equal else "")
+
+
+def of_runs(results: Results, cells: Sequence[Cell]) -> str:
+    """The same of intervals that are of runs alone: of one run there is none."""
+    have = results.ok["cell"].value_counts()
+    if max((int(have.get(c.name, 0)) for c in cells), default=0) < 2:
+        return "no interval"
+    return f"whiskers: 95 % interval{stopped(results)}"
+
+
+def stopped(results: Results) -> str:
+    """What is to be said of intervals if the plan has `until`."""
+    until = results.plan.until
+    return "" if until is None else ", narrower than nominal as runs ended once it was narrow"
+
+
+def cut(found: Sequence[stats.Interval], log: bool) -> str:
+    """What is to be said of what does not fit a scale that begins at 0, or that has no 0."""
+    told = ""
+    if log and any(i.estimate <= 0 for i in found):
+        told += "; hollow, at the lower end: 0, which a logarithmic scale has not"
+    if any(i.known and i.low < (1e-300 if log else 0) <= i.estimate for i in found):
+        told += "; whiskers without an end go on below the scale"
+    return told
