@@ -555,6 +555,23 @@ fn what_packets_wait_in_lanes_is_told_at_their_hops() {
     assert_eq!(back.map(|h| h.node_s).sum::<f64>(), 0.0);
 }
 
+/// The source hears its lane of them alone, whose word is no packet of its connection.
+#[test]
+fn round_trips_that_lanes_time_are_recorded() {
+    let text = format!(
+        "[topology]\nwords = \"linear,4,snr=20\"\nset = \"TB-W9\"\n[record]\nseries = \
+         [\"flow.1.srtt\"]\ncwnd = true\ninterval = \"10ms\"\n{}",
+        flow(1, 4, "hxh", "500k")
+    );
+    let scenario = Scenario::from_toml(&text).unwrap_or_else(|e| panic!("{e}"));
+    let mut simulation = Simulation::new(&scenario, &registry()).unwrap_or_else(|e| panic!("{e}"));
+    simulation.run();
+    let outcome = simulation.outcome();
+    let timed = &outcome.flows[0];
+    let points = &outcome.series["flow.1.srtt"];
+    assert!(points.len() > 50, "{} of {timed:?}", points.len());
+}
+
 /// Packets are numbered; what is recorded is of octets, like that of TCP.
 #[test]
 fn what_is_in_flight_and_what_was_sent_are_octets() {

@@ -12,6 +12,7 @@ use wifu_sim::{Flow, Impair, LinkSpec, Mock, MockBuilder, Rules, Side, Span, Sto
 use wifu_wire::units::parse_octets;
 
 use crate::known::Known;
+use crate::sim::flows;
 
 /// A run without an end in sight stops here.
 const PATIENCE: Span = Span(86_400_000_000_000);
@@ -473,6 +474,29 @@ fn unmet(mock: &Mock) -> Vec<String> {
     lines
 }
 
+/// What is to be said of the index of flows that were on at different times.
+fn apart(mock: &Mock) -> String {
+    let spans = (0..mock.flows()).map(|n| {
+        let start = mock.asked_at(n);
+        (start, start + mock.lasted(n, Side::B))
+    });
+    let (starts, ends): (Vec<_>, Vec<_>) = spans.unzip();
+    let (Some(first), Some(latest)) = (starts.iter().min(), starts.iter().max()) else {
+        return String::new();
+    };
+    let (Some(soonest), Some(last)) = (ends.iter().min(), ends.iter().max()) else {
+        return String::new();
+    };
+    if soonest <= latest {
+        return format!(" ({})", flows::on_together(false, 0.0));
+    }
+    let share = (*soonest - *latest).as_secs_f64() / (*last - *first).as_secs_f64();
+    match flows::on_together(true, share) {
+        said if said.is_empty() => said,
+        said => format!(" ({said}, from the first start to the last end)"),
+    }
+}
+
 /// All flows in one line, with Jain's index of their goodputs.
 fn together(mock: &Mock) -> String {
     let flows = mock.flows();
@@ -480,14 +504,15 @@ fn together(mock: &Mock) -> String {
     let sum: f64 = (0..flows).map(goodput).sum();
     let squares: f64 = (0..flows).map(|n| goodput(n) * goodput(n)).sum();
     let jain = if squares > 0.0 {
-        sum * sum / (flows as f64 * squares)
+        let jain = sum * sum / (flows as f64 * squares);
+        format!("Jain {jain:.4}{}", apart(mock))
     } else {
-        0.0
+        String::from("nobody got anything")
     };
     let octets: u64 = (0..flows).map(|n| mock.outcome(n, Side::B).read).sum();
     let tallies = || (0..flows).map(|n| mock.tally(n, Side::A));
     format!(
-        "{flows} flows: {octets} bytes, Jain {jain:.4}; {} retransmitted{}",
+        "{flows} flows: {octets} bytes, {jain}; {} retransmitted{}",
         tallies().map(|t| t.retransmissions).sum::<u64>(),
         timeouts(tallies().map(|t| t.timeouts).sum())
     )

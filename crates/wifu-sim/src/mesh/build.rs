@@ -561,7 +561,8 @@ fn begin(simulation: &mut Simulation) {
     if let Some(world) = &simulation.world {
         clock.push(world.next(), Class::World, What::Move);
     }
-    if simulation.flows.rec.samples() {
+    let lanes = || simulation.nodes.all.iter().any(|n| n.lanes().is_some());
+    if simulation.flows.rec.samples() || (simulation.flows.rec.windows && lanes()) {
         clock.push(Time::ZERO, Class::World, What::Sample);
     }
     let air = &mut simulation.net.air;

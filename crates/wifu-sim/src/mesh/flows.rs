@@ -158,8 +158,26 @@ impl Flows {
                 Whose::Half(node, half) => nodes.half_of(node, half, flow, number),
             }
         });
+        if self.rec.windows {
+            self.look_at_lanes(clock.now, nodes);
+        }
         self.rec.queues(clock.now, net);
         clock.push(clock.now + self.rec.interval, Class::World, What::Sample);
+    }
+
+    /// A lane may time round trips for its sender, which hears nothing then.
+    fn look_at_lanes(&mut self, now: Time, nodes: &Nodes) {
+        for (number, flow) in self.all.iter().enumerate() {
+            if nodes.lane_of(flow.src, flow, number).is_none() {
+                continue;
+            }
+            let conn = flow.ends[0]
+                .conn
+                .and_then(|id| nodes.endpoint_of(flow.src).conn(id));
+            if let Some(conn) = conn.filter(|c| self.rec.learned(number, c)) {
+                self.rec.window(number, now, conn);
+            }
+        }
     }
 
     /// Full segments (or datagrams) of a flow were delivered.

@@ -23,6 +23,8 @@ struct FlowSeries {
     offered: Series,
     delay: Series,
     sampled: Option<Time>,
+    /// How many round trips the sender had timed when its window was last written down.
+    trips: u32,
 }
 
 /// A number of a connection, looked at once an interval.
@@ -285,6 +287,11 @@ impl Recorder {
         }
     }
 
+    /// Whether a sender timed a round trip since its window was last written down.
+    pub(crate) fn learned(&self, flow: usize, conn: &Conn) -> bool {
+        conn.board().rtt.samples != self.flows[flow].trips
+    }
+
     /// The sender's window, if it has one, and round-trip time as they change, at most once per
     /// interval.
     pub(crate) fn window(&mut self, flow: usize, now: Time, conn: &Conn) {
@@ -293,6 +300,7 @@ impl Recorder {
             return;
         }
         series.sampled = Some(now);
+        series.trips = conn.board().rtt.samples;
         let (t, board) = (now.as_secs_f64(), conn.board());
         if conn.blueprint().writes(Facts::WIN) {
             series.cwnd.push((t, f64::from(board.win.cwnd)));

@@ -145,6 +145,16 @@ fn round_trip(text: &str) -> Option<f64> {
 
 /// What a measurement between two hosts found.
 pub struct Throughput {
+    /// One direction, or with `--bidir` both.
+    pub ways: Vec<Way>,
+    /// The whole JSON of the program.
+    pub all: Json,
+}
+
+/// What went in one direction.
+pub struct Way {
+    /// From the second of the two hosts to the first: `-R`, or the other half of `--bidir`.
+    pub back: bool,
     /// What arrived, bit/s of real time; none if the program does not say.
     pub received: Option<f64>,
     /// Of datagrams, share lost, per cent.
@@ -154,8 +164,42 @@ pub struct Throughput {
     /// Bytes that the sender had written and that had not arrived when the time was over, if they
     /// are worth a word; none of datagrams.
     pub late: Option<f64>,
-    /// The whole JSON of the program.
-    pub all: Json,
+    /// What a sender of datagrams sent where it was held back, and what it was to send, bit/s of
+    /// real time.
+    pub held: Option<(f64, f64)>,
+}
+
+/// A sender of datagrams that got less than this share of its rate off was held back.
+const OFF: f64 = 0.95;
+
+/// The directions that the JSON of a client tells of, `datagram`s or not.
+fn ways(all: &Json, datagram: bool) -> Vec<Way> {
+    let end = &all["end"];
+    let reverse = all["start"]["test_start"]["reverse"] == 1;
+    let way = |back: bool, which: &str| {
+        let sums = ["sum_sent", "sum_received"].map(|s| &end[format!("{s}{which}")]);
+        let rate = |sum: &Json| sum["bits_per_second"].as_f64();
+        // A server of datagrams must tell itself what it received.
+        let told = match back {
+            true => all,
+            false => &all["server_output_json"],
+        };
+        let queued = datagrams(told).filter(|_| datagram);
+        let wanted = all["start"]["test_start"]["target_bitrate"].as_f64();
+        let streams = all["start"]["test_start"]["num_streams"].as_f64();
+        let held = rate(sums[0]).zip(wanted.zip(streams).map(|(each, n)| each * n));
+        Way {
+            back,
+            received: queued.or(rate(sums[1])),
+            lost: end["sum"]["lost_percent"].as_f64(),
+            retransmits: sums[0]["retransmits"].as_u64(),
+            late: late(sums).filter(|_| !datagram),
+            held: held.filter(|(sent, wanted)| datagram && *sent < OFF * wanted),
+        }
+    };
+    let other = end["sum_received_bidir_reverse"].is_object();
+    let second = other.then(|| way(true, "_bidir_reverse"));
+    [way(reverse, "")].into_iter().chain(second).collect()
 }
 
 /// What measures between two hosts, with iperf3's words.
@@ -187,6 +231,11 @@ impl Meter {
                 parse_bytes(text).map_err(|why| anyhow!("{short} {text}: {why}"))?;
             }
         }
+        ensure!(
+            !(words.contains(&"-u") && words.contains(&"--bidir")),
+            "-u with --bidir: iperf3 tells neither direction's datagrams apart; measure them by two \
+             lines, the first with an `&`, the second with -R"
+        );
         if let Some(text) = given(words, "-b", "--bitrate") {
             parse_rate_burst(text).map_err(|why| anyhow!("-b {text}: {why}"))?;
         }
@@ -277,7 +326,6 @@ impl Meter {
             anyhow::Ok(command)
         };
         let _server = self.serve(command(to)?.args(&place), (to, port))?;
-        // A server of datagrams must tell itself what it received.
         let datagram = self.wifu.is_none() && self.words.iter().any(|w| w == "-u");
         let tell: &[&str] = match datagram {
             true => &["--get-server-output"],
@@ -297,12 +345,8 @@ impl Meter {
         if let Some(error) = all["error"].as_str() {
             bail!("{error}");
         }
-        let end = &all["end"];
         Ok(Ok(Throughput {
-            received: datagrams(&all).or(end["sum_received"]["bits_per_second"].as_f64()),
-            lost: end["sum"]["lost_percent"].as_f64(),
-            retransmits: end["sum_sent"]["retransmits"].as_u64(),
-            late: late(end).filter(|_| !datagram),
+            ways: ways(&all, datagram),
             all,
         }))
     }
@@ -357,10 +401,10 @@ fn output(command: &mut Command, told: &dyn Fn() -> Option<i32>) -> io::Result<R
     })
 }
 
-/// What the server of a test with datagrams received, bit/s. Its sender's duration says nothing:
-/// queues empty long after it ended. Neither do the intervals at both ends.
-fn datagrams(all: &Json) -> Option<f64> {
-    let intervals = all["server_output_json"]["intervals"].as_array()?;
+/// What the end of a test that tells these intervals received of datagrams, bit/s. Its sender's
+/// duration says nothing: queues empty long after it ended. Neither do the intervals at both ends.
+fn datagrams(told: &Json) -> Option<f64> {
+    let intervals = told["intervals"].as_array()?;
     let whole = intervals.get(1..intervals.len().checked_sub(1)?)?;
     let whole = if whole.is_empty() { intervals } else { whole };
     let sum = |key: &str| -> f64 { whole.iter().flat_map(|i| i["sum"][key].as_f64()).sum() };
@@ -370,9 +414,9 @@ fn datagrams(all: &Json) -> Option<f64> {
 
 /// What was in the send buffer or on its way at the end of a test, if it is more than a hundredth
 /// of what had arrived, as `wifu perf` tells by itself.
-fn late(end: &Json) -> Option<f64> {
-    let bytes = |sum: &str| end[sum]["bytes"].as_f64();
-    let (sent, received) = (bytes("sum_sent")?, bytes("sum_received")?);
+fn late(sums: [&Json; 2]) -> Option<f64> {
+    let [sent, received] = sums.map(|sum| sum["bytes"].as_f64());
+    let (sent, received) = (sent?, received?);
     (sent - received > 0.01 * received).then_some(sent - received)
 }
 
@@ -530,7 +574,7 @@ mod tests {
     #[test]
     fn datagrams_count_between_the_first_and_the_last_interval() {
         let of = |n: u64| serde_json::json!({"sum": {"bytes": n, "seconds": 1.0}});
-        let all = |list: Vec<Json>| serde_json::json!({"server_output_json": {"intervals": list}});
+        let all = |list: Vec<Json>| serde_json::json!({"intervals": list});
         assert_eq!(
             datagrams(&all(vec![of(10), of(500), of(700), of(20)])),
             Some(4800.0)
@@ -543,12 +587,46 @@ mod tests {
     fn what_outlasts_the_time_is_told_if_it_is_much() {
         let end = |sent: u64, received: u64| {
             let sum = |bytes: u64| serde_json::json!({"bytes": bytes});
-            late(&serde_json::json!({"sum_sent": sum(sent), "sum_received": sum(received)}))
+            late([&sum(sent), &sum(received)])
         };
         assert_eq!(end(5_000, 4_000), Some(1_000.0));
         assert_eq!(end(5_000, 0), Some(5_000.0));
         assert_eq!((end(1_000, 1_000), end(1_005, 1_000)), (None, None));
-        assert_eq!(late(&Json::Null), None);
+        assert_eq!(late([&Json::Null; 2]), None);
+    }
+
+    #[test]
+    fn each_direction_is_told_as_the_one_that_it_is() {
+        let sum = |bytes: u64| serde_json::json!({"bytes": bytes, "bits_per_second": bytes * 8});
+        let found = |reverse: u8, end: Json| {
+            let start = serde_json::json!({"test_start": {"reverse": reverse}});
+            let all = ways(&serde_json::json!({"start": start, "end": end}), false);
+            all.into_iter()
+                .map(|w| (w.back, w.received, w.late))
+                .collect::<Vec<_>>()
+        };
+        let one = serde_json::json!({"sum_sent": sum(10), "sum_received": sum(10)});
+        assert_eq!(found(0, one.clone()), [(false, Some(80.0), None)]);
+        assert_eq!(found(1, one), [(true, Some(80.0), None)]);
+        let both = serde_json::json!({
+            "sum_sent": sum(10), "sum_received": sum(10),
+            "sum_sent_bidir_reverse": sum(30), "sum_received_bidir_reverse": sum(20),
+        });
+        let (there, back) = ((false, Some(80.0), None), (true, Some(160.0), Some(10.0)));
+        assert_eq!(found(0, both), [there, back]);
+    }
+
+    #[test]
+    fn a_sender_of_datagrams_that_was_held_back_is_told() {
+        let held = |sent: f64| {
+            let all = serde_json::json!({
+                "start": {"test_start": {"reverse": 0, "target_bitrate": 9e6, "num_streams": 2}},
+                "end": {"sum_sent": {"bits_per_second": sent}},
+            });
+            ways(&all, true)[0].held
+        };
+        assert_eq!(held(5e6), Some((5e6, 18e6)));
+        assert_eq!(held(17.5e6), None);
     }
 
     #[test]

@@ -146,17 +146,7 @@ fn together(outcome: &Outcome) -> String {
 
 /// What is to be said of what flows got that had unlike times; `mixed`: some are of datagrams.
 fn apart(outcome: &Outcome, mixed: bool) -> String {
-    let share = together_for(outcome);
-    let when = match outcome.overlap() {
-        false => String::from("of flows that were not all on at the same time"),
-        true if share < MOSTLY => {
-            format!(
-                "of flows that were all on for {} of that time",
-                percent(share)
-            )
-        }
-        true => String::new(),
-    };
+    let when = on_together(outcome.overlap(), together_for(outcome));
     let of = if mixed {
         "of all, datagrams included"
     } else {
@@ -166,6 +156,21 @@ fn apart(outcome: &Outcome, mixed: bool) -> String {
         ("", "") => String::new(),
         ("", said) | (said, "") => format!(" ({said})"),
         (of, when) => format!(" ({of}; {when})"),
+    }
+}
+
+/// What is to be said of flows that were on at different times: whether all were at any, and for
+/// which share of the time from the first start to the last end.
+pub(crate) fn on_together(overlap: bool, share: f64) -> String {
+    match overlap {
+        false => String::from("of flows that were not all on at the same time"),
+        true if share < MOSTLY => {
+            format!(
+                "of flows that were all on for {} of that time",
+                percent(share)
+            )
+        }
+        true => String::new(),
     }
 }
 

@@ -33,10 +33,15 @@ pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     (!lost.is_empty()).then(|| {
         let share = percent(p.lost() as f64 / over.max(1) as f64);
         let all = lost.join(", ");
+        let ways = if f.protocol == "udp" {
+            ""
+        } else {
+            " of both directions"
+        };
         match p.copies {
-            0 => format!("Packets lost for good: {all}; of {over} ({share})"),
+            0 => format!("Packets lost for good: {all}; of {over}{ways} ({share})"),
             n => format!(
-                "Packets lost on the way: {all}; of {over}, {n} of them copies that nodes sent \
+                "Packets lost on the way: {all}; of {over}{ways}, {n} of them copies that nodes sent \
                  ({share}): what was lost with one another may have brought"
             ),
         }

@@ -26,7 +26,7 @@ use crate::known::Known;
 use alike::Difference;
 
 mod alike;
-mod flows;
+pub(crate) mod flows;
 mod frames;
 mod handlers;
 mod json;

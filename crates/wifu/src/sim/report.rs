@@ -147,16 +147,16 @@ fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
         .outlasted
         .filter(|o| o.never > 0 || o.seconds > LEAST_LATE * (o.stop_s - f.start_s))
     {
-        let never = match late.never {
-            0 => String::new(),
-            n => format!("{} of them never arrived, and ", octets(n)),
+        let last = format!("the last that arrived did so {:.3} s later", late.seconds);
+        let after = match late.never {
+            0 => last,
+            n if n >= late.bytes => String::from("none of them arrived"),
+            n => format!("{} of them never arrived, and {last}", octets(n)),
         };
         sentences.push(format!(
-            "Its time was over at {:.3} s, and {} were in its send buffer or on their way: {never}the \
-             last that arrived did so {:.3} s later",
+            "Its time was over at {:.3} s, and {} were in its send buffer or on their way: {after}",
             late.stop_s,
             octets(late.bytes),
-            late.seconds
         ));
     }
     sentences.extend(lost(outcome, f));
@@ -795,7 +795,7 @@ mod tests {
         );
         assert_eq!(
             all["flows"][0]["words"][1],
-            "Packets lost for good: 10 by the MAC's last attempt; of 1000 (1.0 %)"
+            "Packets lost for good: 10 by the MAC's last attempt; of 1000 of both directions (1.0 %)"
         );
     }
 
@@ -828,7 +828,7 @@ mod tests {
             ..PacketOutcome::default()
         };
         let words = reasons(&outcome, &outcome.flows[0]).join("\n");
-        let said = "30 by the MAC's last attempt; of 140, 60 of them copies that nodes sent (21 %)";
+        let said = "30 by the MAC's last attempt; of 140 of both directions, 60 of them copies";
         assert!(words.contains(said), "{words}");
     }
 
@@ -930,7 +930,7 @@ mod tests {
         ) = (1000, 10);
         (outcome.hops[0].queue_drops, outcome.hops[0].early_drops) = (10, 10);
         let words = |outcome: &Outcome| reasons(outcome, &outcome.flows[0]).join("\n");
-        let only = "Packets lost for good: 10 by the discipline of queues; of 1000 (1.0 %)";
+        let only = "Packets lost for good: 10 by the discipline of queues; of 1000 of both directions (1.0 %)";
         assert!(words(&outcome).contains(only), "{}", words(&outcome));
         outcome.hops[0].early_drops = 3;
         let both = "7 by full queues, 3 by the discipline of queues; of 1000";

@@ -12,7 +12,7 @@ use wifu_linux::emu::Host;
 use wifu_node::Substrate;
 
 use super::Session;
-use crate::emu::programs::{self, Meter, Throughput};
+use crate::emu::programs::{self, Meter, Throughput, Way};
 use crate::perf;
 
 /// iperf3's, and that of `wifu perf`. Those behind take the next ones.
@@ -176,8 +176,19 @@ impl Session {
 
     /// Say and keep what was measured.
     fn measured_at(&mut self, flow: &Flow, found: Throughput) -> anyhow::Result<()> {
-        let (from, to) = (&flow.from.name, &flow.to.name);
-        let received = found.received.context("nobody says what arrived")?;
+        for way in &found.ways {
+            self.measured_way(flow, &found, way)?;
+        }
+        Ok(())
+    }
+
+    /// One direction: data went from the first of the two names that are said to the second.
+    fn measured_way(&mut self, flow: &Flow, found: &Throughput, way: &Way) -> anyhow::Result<()> {
+        let (from, to) = match way.back {
+            false => (&flow.from.name, &flow.to.name),
+            true => (&flow.to.name, &flow.from.name),
+        };
+        let received = way.received.context("nobody says what arrived")?;
         let rate = received * self.dilation;
         let mut text = format!(
             "{from} to {to} by {}: {:.3} Mb/s received",
@@ -187,13 +198,21 @@ impl Session {
         if self.dilation != 1.0 {
             text += " per second of model time";
         }
-        if let Some(lost) = found.lost {
+        if let Some(lost) = way.lost {
             text += &format!(", {lost:.2} % of datagrams lost");
         }
-        if let Some(n) = found.retransmits {
+        if let Some(held) = way.held {
+            let (sent, wanted) = (held.0 * self.dilation, held.1 * self.dilation);
+            text += &format!(
+                "; {from} was held back, and sent {:.3} of {:.3} Mb/s",
+                sent / 1e6,
+                wanted / 1e6
+            );
+        }
+        if let Some(n) = way.retransmits {
             text += &format!(", {n} retransmissions");
         }
-        if let Some(late) = found.late {
+        if let Some(late) = way.late {
             text += &outlasting(late, rate, self.dilation);
         }
         self.say(&text);
