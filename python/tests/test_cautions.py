@@ -90,7 +90,9 @@ def test_flows_one_after_the_other_are_no_shares_and_that_is_told(tmp_path: Path
     ratios = {m: found.compare(m)["ratio"][0] for m in ("aggregate", "sum_rates")}
     assert ratios == {"aggregate": pytest.approx(1.0), "sum_rates": pytest.approx(2.0)}
     text = report.render(found, [])
-    assert words in text and "`aggregate` is all bytes over the time of all" in text
+    assert (
+        words in text and "`aggregate` is all bytes from the first start to the last byte" in text
+    )
     for kind in ("fairness", "bars"):
         keys = {} if kind == "fairness" else {"metric": "jain"}
         assert words in drawn(found, kind=kind, x="protocol", **keys)[1]

@@ -44,8 +44,11 @@ p = 0.05
 )
 def test_what_is_in_no_bar_is_told(tmp_path: Path, more: str, said: str, unsaid: str) -> None:
     results = wifu.campaign(plans.parse(PLAN + more), tmp_path / "r")
-    caption = figures.draw(results, {"kind": "hops"}, tmp_path / "f").caption
-    assert said in caption and unsaid not in caption
+    made = figures.draw(results, {"kind": "hops"}, tmp_path / "f")
+    assert said in made.caption and unsaid not in made.caption
+    # The metric `loss` has the other direction in it.
+    assert "packets towards the flow's target" in made.caption
+    assert made.title.startswith("Lost on each hop towards the target")
 
 
 def test_what_full_lanes_did_not_take_is_told(tmp_path: Path) -> None:

@@ -192,3 +192,25 @@ def test_names_of_many_nodes_cover_neither_each_other_nor_nodes(
     boxes = [t.get_window_extent() for t in titles if t.get_text()]
     assert not any(one.overlaps(two) for one, two in combinations(boxes, 2))
     assert bar.get_window_extent().y1 < min(axis.get_window_extent().y0 for axis in panels)
+
+
+def test_lines_of_a_map_have_one_measure_in_all_panels(tmp_path: Path) -> None:
+    """A link that carried a ninth of the busiest one of another panel is thinner than that."""
+
+    def fewer(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for link in outcome["links"] if "newreno" in scenario["flow"][0]["protocol"] else ():
+            for name in ("frames", "attempts", "acked"):
+                link[name] = link[name] // 9
+        return FakeResult(outcome, {})
+
+    figure, caption = drawn(changed(tmp_path, fewer), kind="map")
+    panels = {
+        a.get_title(loc="left"): max(p.get_linewidth() for p in a.patches) for a in figure.axes[:2]
+    }
+    few = next(width for title, width in panels.items() if "newreno" in title)
+    (many,) = (width for title, width in panels.items() if "newreno" not in title)
+    assert few < 0.6 * many
+    assert "by the square root of their share of those of the busiest link of all panels" in caption
+    _, alone = drawn(changed(tmp_path / "one", fewer), kind="map", where={"protocol": "tcp-reno"})
+    assert "of the busiest link of the map" in alone

@@ -64,6 +64,16 @@ def test_a_distribution_of_what_was_all_lost_says_so(severed: wifu.Results) -> N
     assert "window 12000 (all lost)" in legend(figure)
 
 
+def test_a_distribution_says_of_how_many_runs_it_is(tmp_path: Path) -> None:
+    text = PROBED.replace("window = [12000, 48000]", "window = [12000]")
+    every = wifu.campaign(plans.parse(text), tmp_path / "all")
+    assert "of all runs whose" not in (told := drawn(every, kind="latency", **CUT)[1])
+    assert "of all runs: under load" in told
+    some = plans.parse(text.replace("runs = [1, 2]", "runs = [1]"))
+    _, told = drawn(wifu.campaign(some, tmp_path / "one"), kind="latency", **CUT)
+    assert "of the 1 of 2 runs per cell whose series are recorded: under load" in told
+
+
 def test_a_run_of_which_no_datagram_arrived_is_not_left_out(tmp_path: Path) -> None:
     text = PROBED.replace("window = [12000, 48000]", "window = [12000]")
     text += '[vary.case]\nplain = {}\ncut = { event = [ { at = "0s", cut = ["n1", "n2"] } ] }\n'

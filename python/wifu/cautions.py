@@ -14,6 +14,7 @@ from wifu import (
     crowded,
     demand,
     faults,
+    filesizes,
     fixed,
     flooding,
     heldback,
@@ -174,7 +175,8 @@ def _sum(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         "Each flow's goodput is over its own time. Where flows end apart, their sum and mean are "
         f"above what they carried together ({most - 1:.0%} at the most), the more so the less fair "
-        "they are: `aggregate` is all bytes over the time of all."
+        "they are and the longer nothing went on between them: `aggregate` is all bytes from the "
+        "first start to the last byte."
     )
 
 
@@ -501,6 +503,7 @@ SAID = (
     partly,
     segments.words,
     counted,
+    filesizes.words,
     emptied,
     passing,
     arrived,

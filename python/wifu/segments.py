@@ -10,7 +10,7 @@ from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.rows import Results, carriers, compared, rows_of
 
-OF_SEGMENTS = ("retransmissions",)
+OF_SEGMENTS = ("retransmissions", "loss")
 """Metrics that count segments. Timeouts and recoveries are events, however many it takes."""
 
 ALIKE = 1.1

@@ -15,6 +15,7 @@ from wifu import (
     crowded,
     demand,
     faults,
+    filesizes,
     fixed,
     heldback,
     hostcost,
@@ -479,6 +480,7 @@ def _counted_flows(results: Results, cells: Sequence[Cell], metric: str) -> bool
 REASONS = (
     Reason("counts of runs that delivered more than 10 % apart", _counts),
     Reason("times of flows without an end, which delivered more than 10 % apart", _takes),
+    Reason("files are more than 10 % larger in some", filesizes.unlike),
     Reason("flows whose bytes nobody told finish by their send buffers", _emptied),
     Reason("flows were there for a part of the batches only", passing),
     Reason("the batches left out took far longer than those that count", heldback.held),

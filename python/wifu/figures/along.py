@@ -25,7 +25,7 @@ def aside(places: Sequence[float], n: int, count: int, share: float = 0.012) -> 
         return 0.0 if count < 2 else (n - (count - 1) / 2) * 0.2 / count
     ordered = sorted(places)
     least = min(two - one for one, two in pairwise(ordered))
-    step = min(share * (ordered[-1] - ordered[0]), 0.6 * least / count)
+    step = min(share * (ordered[-1] - ordered[0]), 0.2 * least / count)
     return (n - (count - 1) / 2) * step
 
 

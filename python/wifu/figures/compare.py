@@ -256,6 +256,8 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
         _missing(task, members, label) for _, members in parts for label in task.every
     ):
         told += "; lines are broken where cells were not run"
+    if lines and task.values and len(task.every) > 1:
+        told += "; values of one place stand beside each other around it"
     if task.alone:
         told += f"; there is one level of {words.axis(x or '')}, and nothing to join by lines"
     title = capital(words.metric(name)) + (f" over {words.axis(x)}" if x else "")

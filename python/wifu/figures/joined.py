@@ -51,18 +51,31 @@ def joined(outcome: Outcome) -> list[Joined]:
     return found
 
 
+class Scale(NamedTuple):
+    """What the looks of lines say, in all panels alike."""
+
+    colours: Colormap
+    norm: Normalize
+    most: Mapping[bool, float]
+    """What the busiest of the radios' links carried, and (True) of the wires."""
+
+
+def busiest(links: Sequence[Joined]) -> dict[bool, float]:
+    """What the busiest of these links carried, and (True) the busiest wire."""
+    return {
+        kind: max((v.carried for v in links if v.wire == kind), default=0) or 1
+        for kind in (False, True)
+    }
+
+
 def draw(
     axis: Axes, links: Sequence[Joined], places: Mapping[str, Point], real: bool,
-    scale: tuple[Colormap, Normalize], size: float,
+    scale: Scale, size: float,
 ) -> bool:  # fmt: skip
     """Draw all that joins nodes; whether there are links that carried nothing, in grey. Nodes whose
     places are not `real` stand in a row, where only those beside each other have such links.
     """
-    colours, norm = scale
     spread = np.ptp(np.array(list(places.values())), axis=0).max() or 1.0
-    most = {
-        kind: max((v.carried for v in links if v.wire == kind), default=0) or 1 for kind in (0, 1)
-    }
     idle: set[frozenset[str]] = set()
     used = {frozenset(link.ends) for link in links if link.good is not None}
     for link in links:
@@ -77,7 +90,7 @@ def draw(
             continue
         along = (two - one) / (np.hypot(*(two - one)) or 1.0)
         aside = np.array([along[1], -along[0]]) * spread * 0.011 / size
-        width = max(1.0, (1.2 + 3.6 * (link.carried / most[link.wire]) ** 0.5) * size)
+        width = max(1.0, (1.2 + 3.6 * (link.carried / scale.most[link.wire]) ** 0.5) * size)
         if far:
             _make_room(axis, one, two)
         axis.add_patch(
@@ -85,8 +98,8 @@ def draw(
                 tuple(one + aside), tuple(two + aside), arrowstyle="-|>",
                 connectionstyle=f"arc3,rad={BEND if far else 0.0}",
                 mutation_scale=7 * size + 2 * width, shrinkA=9 * size, shrinkB=9 * size,
-                linewidth=width,
-                color=colours(norm(link.good)), zorder=2, joinstyle="miter", capstyle="butt",
+                linewidth=width, color=scale.colours(scale.norm(link.good)), zorder=2,
+                joinstyle="miter", capstyle="butt",
             )
         )  # fmt: skip
     return bool(idle)
@@ -112,10 +125,14 @@ def _make_room(axis: Axes, one: Any, two: Any) -> None:
     axis.update_datalim([(x, y + up), (x, y - up)])
 
 
-def words(drawn: Sequence[Joined], grey: bool) -> tuple[str, str]:
-    """What a scale of colours is of, and what a caption says of lines; nothing is coloured where
-    the first is empty.
+WIDTH = "by the square root of their share of those of the busiest {} of {}"
+
+
+def words(drawn: Sequence[Joined], grey: bool, panels: int) -> tuple[str, str]:
+    """What a scale of colours is of, and what a caption says of lines in so many panels; nothing is
+    coloured where the first is empty.
     """
+    where = "the map" if panels == 1 else "all panels"
     kinds = {link.wire for link in drawn if link.good is not None}
     every = {link.wire for link in drawn}
     if not every:
@@ -127,13 +144,13 @@ def words(drawn: Sequence[Joined], grey: bool) -> tuple[str, str]:
         told.append(
             "A line per direction that carried data frames, on the right of its direction of "
             "travel: colour is the share of attempts that were acknowledged, width the frames "
-            "carried."
+            f"carried, {WIDTH.format('link', where)}."
         )
     if True in every:
         told.append(
             "A line per direction of a wire that was sent over, on the right of its direction of "
-            "travel: colour is the share of packets that arrived, width their number; what a queue "
-            "dropped was not sent."
+            "travel: colour is the share of packets that arrived, width their number, "
+            f"{WIDTH.format('wire', where)}; what a queue dropped was not sent."
         )
     if grey:
         what = []

@@ -276,8 +276,8 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     both = any(" > ".join(reversed(way.split(" > "))) in ways for way in ways)
     caption = (
         f"Empirical distribution of the one-way delay of {total} datagrams that arrived, of "
-        f"{'both directions and of ' if both else ''}all runs whose series are recorded: under "
-        "load, and before it (dotted)."
+        f"{'both directions and of ' if both else ''}{_runs(results, cells, runs)}: under load, "
+        "and before it (dotted)."
     )
     unequal = loads(results, cells, "one_way_p95")
     caption += _lost_words(met) + (f" {unequal}" if unequal else "")
@@ -287,6 +287,15 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
         caption += f" In {count}{f' ({where})' if where else ''} the load delivered nothing: what "
         caption += "arrived meanwhile is in no curve."
     return figure, "Delay of datagrams with and without load", caption + left + rest
+
+
+def _runs(results: Results, cells: Sequence[Cell], recorded: Sequence[int]) -> str:
+    """All runs of these cells, or how many of them have series."""
+    rows = results.runs[results.runs["cell"].isin([c.name for c in cells])]
+    most = rows.groupby("cell")["run"].nunique().max()
+    if most <= len(recorded):
+        return "all runs"
+    return f"the {len(recorded)} of {most} runs per cell whose series are recorded"
 
 
 def _with_lost(

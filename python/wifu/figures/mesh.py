@@ -68,12 +68,12 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     size = _size(across)
     norm, colours = Normalize(0.0, 1.0), _quality_map()
     names, moved = Words(results, spec).titles(every), []
-    links, grey = list[joined.Joined](), False
-    for axis, cell, outcome in zip(axes, cells, outcomes, strict=True):
+    drawn, grey = [joined.joined(outcome) for outcome in outcomes], False
+    links = [link for own in drawn for link in own]
+    looks = joined.Scale(colours, norm, joined.busiest(links))
+    for axis, cell, outcome, own in zip(axes, cells, outcomes, drawn, strict=True):
         places, real = _places(outcome["nodes"])
-        own = joined.joined(outcome)
-        grey |= joined.draw(axis, own, places, real, (colours, norm), size)
-        links += own
+        grey |= joined.draw(axis, own, places, real, looks, size)
         walked = paths.ways(cell.scenario, places, float(outcome["sim_seconds"])) if real else {}
         _ways(axis, walked)
         moved.append((cell.scenario, places, walked))
@@ -86,7 +86,7 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
         else:
             axis.set_axis_off()
     axes[0].set_ylabel("m" if not axes[0].axison or real else "")
-    scale, told = joined.words(links, grey)
+    scale, told = joined.words(links, grey, len(cells))
     if scale:
         _scale(figure, axes, mpl.cm.ScalarMappable(norm, colours), scale)
     if page.current().axes is None:

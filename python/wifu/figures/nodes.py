@@ -267,9 +267,11 @@ def _picked(results: Results, cell: Cell, which: str, flow: int) -> Picked | Non
 
 AT_HOPS = {
     "loss": (
-        "Lost on each hop",
+        "Lost on each hop towards the target",
         "sent and lost, %",
-        "packets that a node sent which the next one never got, after all attempts",
+        "packets towards the flow's target that a node sent which the next one never got, after "
+        "all attempts (what goes back, such as acknowledgements, is not in it, as it is in the "
+        "metric `loss`)",
     ),
     "passive_loss": (
         "Not overheard on each hop",

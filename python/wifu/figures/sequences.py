@@ -229,7 +229,7 @@ def recovery(segments: Segments, which: int) -> Recovery | None:
             start = min(float(begin), float(before[0]) if before.size else float(begin))
             last = until if over.size else float(segments.again[0].max())
             room = max(0.25 * (last - start), 0.01)
-            return Recovery(start - room, until + room * bool(over.size), bool(over.size))
+            return Recovery(max(0.0, start - room), until + room * bool(over.size), bool(over.size))
     return None
 
 
