@@ -56,8 +56,15 @@ bench: build ## speed beside the kernel's TCP; tables to the screen and to out/b
 	$(CARGO) build --release --locked -p wifu-sim --example mesh_speed
 	$(PYTHON) tools/bench.py --bin $(TARGET_DIR)/release $(ARGS)
 
+# Half of the tests wait for the real clock; what only computes goes on meanwhile. Both find what they
+# need installed: two at once would be in each other's way.
+.PHONY: test-setup
+test-setup:
+	@scripts/setup.sh build lint python lab test apps audit
+
 .PHONY: test
-test: lint unit custom packetdrill lab apps doctest count audit fuzz ## everything that must pass before a change goes in
+test: test-setup lint unit-build python ## everything that must pass before a change goes in
+	scripts/meanwhile.sh 'unit lab-clock apps' 'lab-quick custom packetdrill doctest count audit fuzz'
 	@echo "make test: all passed"
 
 # Modules that a macro declares are invisible to `cargo fmt`.
@@ -95,13 +102,19 @@ lint-fast: ## the half of it that compiles nothing: formatting, ruff, links of t
 # all anew: what several targets need is built by the same words.
 OURS := --workspace --lib --bins --examples
 
+TESTS := --locked --workspace --lib --bins --tests --examples
+
 # Libraries and examples are built first: tests preload them into unmodified programs and run them.
-.PHONY: unit
-unit: ## all tests of the workspace, the style test included; the book's reference is up to date
+.PHONY: unit-build
+unit-build:
 	@scripts/setup.sh test python
 	$(CARGO) build --quiet --locked $(OURS)
+	$(CARGO) test --quiet $(TESTS) --no-run
+
+.PHONY: unit
+unit: unit-build ## all tests of the workspace, the style test included; the book's reference is up to date
 	$(PYTHON) tools/reference.py --check --bin $(TARGET_DIR)/debug
-	$(CARGO) test --locked --workspace --lib --bins --tests --examples --no-fail-fast
+	$(CARGO) test $(TESTS) --no-fail-fast
 
 # A workspace of its own; what it shares with ours is built once. Our command loads its library.
 .PHONY: custom
@@ -128,9 +141,15 @@ packetdrill: ## the shared object that packetdrill plays scripts against (packet
 	cd packetdrill && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) build --quiet --locked
 
 .PHONY: lab
-# Most of it draws figures, on one core each. What runs by the real clock has the machine for itself.
-lab: python ## tests of the Python package, the example notebook included
+lab: lab-quick lab-clock ## tests of the Python package, the example notebook included
+
+# Most of it draws figures, on one core each.
+.PHONY: lab-quick
+lab-quick: python
 	$(PYTHON) -m pytest -n auto --dist worksteal -m 'not real_time'
+
+.PHONY: lab-clock
+lab-clock: python
 	$(PYTHON) -m pytest -m real_time
 
 .PHONY: apps
