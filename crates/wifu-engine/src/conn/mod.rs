@@ -429,7 +429,7 @@ impl Conn {
         self.core.stores.kept.is_some()
     }
 
-    /// Signals emitted by each slot since the last call, as bits by [`Signal::index`].
+    /// Signals emitted by each slot since the last call, as bits by `Signal::index`.
     pub fn take_emitted(&mut self) -> [u32; SLOTS] {
         core::mem::take(&mut self.core.outbox.emitted)
     }
