@@ -232,7 +232,7 @@ impl Meter {
             }
         }
         ensure!(
-            !(words.contains(&"-u") && words.contains(&"--bidir")),
+            !(words.contains(&"--bidir") && words.iter().any(|w| is_datagrams(w))),
             "-u with --bidir: iperf3 tells neither direction's datagrams apart; measure them by two \
              lines, the first with an `&`, the second with -R"
         );
@@ -268,6 +268,11 @@ impl Meter {
         }
     }
 
+    /// Whether iperf3 measures datagrams.
+    fn datagrams(&self) -> bool {
+        self.wifu.is_none() && self.words.iter().any(|w| is_datagrams(w))
+    }
+
     /// What it is called, and where it comes from.
     fn name(&self) -> &'static str {
         match self.wifu {
@@ -288,8 +293,11 @@ impl Meter {
 
     /// Have a server listen on a host.
     fn serve(&self, command: &mut Command, (host, port): (&Host, u16)) -> anyhow::Result<Reaped> {
+        // It tells what it received of datagrams as it would say it itself.
+        let told: &[&str] = if self.datagrams() { &["-J"] } else { &[] };
         let server = command
             .args(["-s", "-1"])
+            .args(told)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -326,7 +334,7 @@ impl Meter {
             anyhow::Ok(command)
         };
         let _server = self.serve(command(to)?.args(&place), (to, port))?;
-        let datagram = self.wifu.is_none() && self.words.iter().any(|w| w == "-u");
+        let datagram = self.datagrams();
         let tell: &[&str] = match datagram {
             true => &["--get-server-output"],
             false => &[],
@@ -359,6 +367,11 @@ const AMOUNTS: [(&str, &str); 4] = [
     ("-l", "--length"),
     ("-w", "--window"),
 ];
+
+/// Whether a word of iperf3's asks for datagrams.
+fn is_datagrams(word: &str) -> bool {
+    matches!(word, "-u" | "--udp")
+}
 
 /// What the words of iperf3 say behind an option, the last time.
 fn given<'a>(words: &[&'a str], short: &str, long: &str) -> Option<&'a str> {

@@ -202,11 +202,13 @@ fn the_prompt_measures_protocols_of_ours_and_of_a_file_beside_the_kernels() {
     let lines = "iperf n1 n3 -n 300K -C tcp-newreno\nn3 iperf -C mine -n 300K n1\n\
                  n1 iperf -n 300K -C kernel:reno n3\n\
                  iperf n1 n3 -n 300K -R\niperf n1 n3 -n 300K --bidir\n\
-                 iperf n1 n3 -u --bidir\niperf n1 n3 -C mnie\niperf n1 n3 -C held\npignall\nrestart\n";
+                 iperf n1 n3 -u -b 50M -t 1\niperf n1 n3 --udp -b 1M -t 1 -R\n\
+                 iperf n1 n3 --udp --bidir\niperf n1 n3 -C mnie\niperf n1 n3 -C held\n\
+                 pignall\nrestart\n";
     let (all, said) = prompted("prompt", &args, lines);
     let tests = all["wifu"]["tests"]["iperf"].as_array().expect("tests");
     let over = |i: usize, key: &str| tests[i][key]["start"]["test_start"]["protocol"].clone();
-    assert_eq!(tests.len(), 6, "{said}");
+    assert_eq!(tests.len(), 8, "{said}");
     assert_eq!(
         [over(0, "perf"), over(1, "perf"), over(2, "iperf3")],
         ["TCP-NEWRENO", "MINE", "TCP"]
@@ -215,7 +217,8 @@ fn the_prompt_measures_protocols_of_ours_and_of_a_file_beside_the_kernels() {
     let ways: Vec<String> = ways.map(|(from, to)| format!("{from} {to}")).collect();
     let (there, back) = (r#""n1" "n3""#, r#""n3" "n1""#);
     // `-R` goes back, and `--bidir` both ways.
-    assert_eq!(ways, [there, back, there, back, there, back], "{said}");
+    let and_datagrams = [there, back, there, back, there, back, there, back];
+    assert_eq!(ways, and_datagrams, "{said}");
     for test in tests {
         assert!(test["bits_per_second"].as_f64() > Some(2e5), "{test}");
     }
@@ -228,6 +231,7 @@ fn the_prompt_measures_protocols_of_ours_and_of_a_file_beside_the_kernels() {
         "no command or host is called `pignall`; did you mean `pingall`?",
         "write restart N [SECONDS]",
         "-u with --bidir",
+        "% of datagrams lost; n1 was held back, and sent ",
     ] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
