@@ -38,3 +38,28 @@ def test_larger_files_take_longer(tmp_path: Path, sizes: str, told: bool) -> Non
         assert ("what is smaller takes less time" in said(found, metric)) is told
     assert WHY not in unlike.reasons(found, found.plan.cells, "goodput")
     assert not len(filesizes.sizes(found, found.plan.cells, "goodput"))
+
+
+@pytest.mark.parametrize(("large", "told"), [(100_000, False), (200_000, True)])
+def test_an_answer_that_was_cut_off_makes_others_no_larger(
+    tmp_path: Path, large: int, told: bool
+) -> None:
+    """Three answers and a half, beside twenty and a little: of one size."""
+
+    def cut(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        slow = "newreno" not in scenario["flow"][0]["protocol"]
+        for flow in outcome["flows"]:
+            size, count = (100_000, 3) if slow else (large, 20)
+            flow |= {"app": "request", "finished": False, "bytes": int(size * (count + 0.5))}
+            flow["requests"] = [
+                {"start_s": 0.02 * n, "bytes": size, "delay_s": 0.01} for n in range(count)
+            ]
+        return FakeResult(outcome, {})
+
+    text = CHAIN.replace('"goodput", "jain", "srtt"', '"delay"')
+    text = text.replace("copies = 2", 'copies = 2\napp = "request"')
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=cut)
+    assert (WHY in unlike.reasons(found, found.plan.cells, "delay")) is told
+    (sizes, *_) = [filesizes.sizes(found, [cell], "delay") for cell in found.plan.cells]
+    assert sizes["low"].iloc[0] <= 100_000 <= sizes["high"].iloc[0]

@@ -554,6 +554,7 @@ def test_segments_of_other_sizes_are_not_counted_against_each_other(tmp_path: Pa
     words = "carry 500 octets (tcp-reno) to 1462 (tcp-newreno) on the mean"
     assert words in said(found, "retransmissions")
     assert words in said(found, "retransmissions@2")
+    assert f"A share of packets, which of compared cells {words}: a short" in said(found, "loss")
     why = "segments are counted, which carry more than 10 % more in some"
     assert set(found.compare("retransmissions")["why"]) == {why}
     assert report.best_of(found, "retransmissions") == set() != report.best_of(found, "timeouts")

@@ -18,43 +18,50 @@ ALIKE = 1.1
 """Up to so many times as many octets in a transfer, and times are compared."""
 
 
-def sizes(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+def sizes(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     """Octets of the files and answers that came to an end on the mean, by cell, of a metric of how
-    long these took; of others nothing.
+    long these took; of others nothing. An answer that was cut off has octets too, how many nobody
+    tells: means are between `low` and `high`.
     """
-    none = pd.Series(dtype=float)
+    none = pd.DataFrame({"low": [], "high": []}, dtype=float)
     if not (parts(metric)[0] + "_").startswith("delay_") or "flow" not in results.flows:
         return none
     rows = carriers(rows_of(results, cells), metric)
-    sized = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in SIZED}
+    if not all(name in rows for name in ("requests", "delay_finished_s")):  # of an older lab
+        return none
+    apps = {(c.name, n): flow.get("app") for c in cells for n, flow in flows_of(c)}
     keys = zip(rows["cell"], rows["flow"], strict=True)
-    own = pd.Series([(cell, int(flow)) in sized for cell, flow in keys], rows.index, dtype=bool)
-    rows = rows[own & rows["delay_finished_s"].notna()]
+    app = pd.Series([apps.get((cell, int(flow))) for cell, flow in keys], rows.index, dtype=object)
+    rows = rows[app.isin(SIZED) & rows["delay_finished_s"].notna()]
     count = rows["requests"].astype(float).fillna(1.0).clip(lower=1.0)
-    by = rows["cell"]
-    return (rows["bytes"].astype(float).groupby(by).sum() / count.groupby(by).sum()).dropna()
+    cut = (app[rows.index].isin(ASKING) & ~rows["finished"].eq(True)).astype(float)
+    octets, by = rows["bytes"].astype(float), rows["cell"]
+    sums = octets.groupby(by).sum()
+    most = (count + cut).groupby(by).sum()
+    return pd.DataFrame({"low": sums / most, "high": sums / count.groupby(by).sum()}).dropna()
+
+
+def _apart(found: pd.DataFrame) -> float:
+    """How many times as large as the smallest the largest are, at the least."""
+    return float(found["low"].max() / found["high"].min()) if len(found) > 1 else 1.0
 
 
 def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether files of some cells are larger than those of others, where their times are told."""
-    found = sizes(results, cells, metric)
-    return bool(len(found) > 1 and found.max() > ALIKE * found.min())
+    return _apart(sizes(results, cells, metric)) > ALIKE
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Times of files that are not of one size."""
-    worst = pd.Series(dtype=float)
-    for group in compared(results, cells):
-        if not unlike(results, group, metric):
-            continue
-        found = sizes(results, group, metric)
-        if worst.empty or found.max() / found.min() > worst.max() / worst.min():
-            worst = found
-    if worst.empty:
+    every = [sizes(results, group, metric) for group in compared(results, cells)]
+    every = [found for found in every if _apart(found) > ALIKE]
+    if not every:
         return ""
+    worst = max(every, key=_apart)
+    small, large = worst["high"], worst["low"]
     return (
-        f"Files of compared cells have {worst.min() / 1e3:.4g} ({worst.idxmin()}) to "
-        f"{worst.max() / 1e3:.4g} kB ({worst.idxmax()}) on the mean of those that came to an end: "
+        f"Files, or answers, of compared cells have {small.min() / 1e3:.4g} ({small.idxmin()}) to "
+        f"{large.max() / 1e3:.4g} kB ({large.idxmax()}) on the mean of those that came to an end: "
         "what is smaller takes less time. There is neither colour nor bold where they are more "
         f"than {ALIKE - 1:.0%} apart; `goodput` is by the byte."
     )

@@ -11,7 +11,8 @@ from wifu.metrics import parts
 from wifu.rows import Results, carriers, compared, rows_of
 
 OF_SEGMENTS = ("retransmissions", "loss")
-"""Metrics that count segments. Timeouts and recoveries are events, however many it takes."""
+"""Metrics that count segments, or what of packets was lost. Timeouts and recoveries are events,
+however many it takes."""
 
 ALIKE = 1.1
 """Up to so many times as many octets in a segment, and segments are counted alike."""
@@ -51,6 +52,13 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
             worst = found
     if worst.empty:
         return ""
+    if parts(metric)[0] == "loss":
+        return (
+            f"A share of packets, which of compared cells carry {worst.min():.4g} octets "
+            f"({worst.idxmin()}) to {worst.max():.4g} ({worst.idxmax()}) on the mean: a short "
+            "frame is lost less often, and there are more of them for the same data. There is "
+            f"neither colour nor bold where they are more than {ALIKE - 1:.0%} apart."
+        )
     return (
         f"Segments are counted, and those of compared cells carry {worst.min():.4g} octets "
         f"({worst.idxmin()}) to {worst.max():.4g} ({worst.idxmax()}) on the mean: the same loss is "
