@@ -56,15 +56,16 @@ bench: build ## speed beside the kernel's TCP; tables to the screen and to out/b
 	$(CARGO) build --release --locked -p wifu-sim --example mesh_speed
 	$(PYTHON) tools/bench.py --bin $(TARGET_DIR)/release $(ARGS)
 
-# Half of the tests wait for the real clock; what only computes goes on meanwhile. Both find what they
-# need installed: two at once would be in each other's way.
+# Half of the tests wait for the real clock; what only computes goes on meanwhile. What both need is
+# installed and built before, the libraries that tests of the lab load among it: two at once would be
+# in each other's way.
 .PHONY: test-setup
 test-setup:
 	@scripts/setup.sh build lint python lab test apps audit
 
 .PHONY: test
-test: test-setup lint unit-build python ## everything that must pass before a change goes in
-	scripts/meanwhile.sh 'unit lab-clock apps' 'lab-quick custom packetdrill doctest count audit fuzz'
+test: test-setup lint unit-build custom python ## everything that must pass before a change goes in
+	scripts/meanwhile.sh 'unit lab-clock apps' 'lab-quick packetdrill doctest count audit fuzz'
 	@echo "make test: all passed"
 
 # Modules that a macro declares are invisible to `cargo fmt`.
@@ -141,15 +142,15 @@ packetdrill: ## the shared object that packetdrill plays scripts against (packet
 	cd packetdrill && CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) $(CARGO) build --quiet --locked
 
 .PHONY: lab
-lab: lab-quick lab-clock ## tests of the Python package, the example notebook included
+lab: python lab-quick lab-clock ## tests of the Python package, the example notebook included
 
 # Most of it draws figures, on one core each.
 .PHONY: lab-quick
-lab-quick: python
+lab-quick:
 	$(PYTHON) -m pytest -n auto --dist worksteal -m 'not real_time'
 
 .PHONY: lab-clock
-lab-clock: python
+lab-clock:
 	$(PYTHON) -m pytest -m real_time
 
 .PHONY: apps

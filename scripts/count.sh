@@ -25,7 +25,7 @@ programs=${CARGO_TARGET_DIR:-target}/release/examples
 
 # total PROGRAM ARGUMENT...: instructions of a whole run.
 total() {
-    timeout 120 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$programs/$@" 2>&1 |
+    timeout --foreground 120 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$programs/$@" 2>&1 |
         sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
 }
 

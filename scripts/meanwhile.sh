@@ -7,18 +7,22 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 make=${MAKE:-make}
 said=$(mktemp)
-# Each is a session of its own, to be ended with all that it started. Shells let what they start in
-# the background ignore Ctrl-C, by which tests stop programs.
-apart=(env --default-signal=INT,QUIT setsid)
+# Each is a group of its own, to be ended with all that it started, and does not ignore Ctrl-C, by
+# which tests stop programs. Not a session: between those the scheduler shares whatever their classes.
+set -m
 # shellcheck disable=SC2086
-"${apart[@]}" "$make" $1 &
+"$make" $1 < /dev/null &
 first=$!
 # shellcheck disable=SC2086
-"${apart[@]}" chrt --idle 0 "$make" $2 > "$said" 2>&1 &
+chrt --idle 0 "$make" $2 < /dev/null > "$said" 2>&1 &
 second=$!
 end() {
-    for one in "$first" "$second"; do
-        kill -INT -- "-$one" 2> /dev/null || true
+    for how in INT TERM KILL; do
+        kill -"$how" -- "-$first" "-$second" 2> /dev/null || break
+        for _ in {1..50}; do
+            kill -0 -- "-$first" "-$second" 2> /dev/null || break
+            sleep 0.1
+        done
     done
     wait || true
     rm -f "$said"
