@@ -89,7 +89,7 @@ def test_the_file_of_wifu_sim_reads_as_wifu_trace_tells_it(tmp_path: Path) -> No
     for column in ("node", "peer", "other", "what", "why", "kind"):
         mine = frames[column].astype(object).fillna("")
         assert mine.tolist() == table[column].fillna("").tolist()
-    for column in ("retry", "unsensed"):
+    for column in ("retry", "unsensed", "unheard"):
         assert (frames[column] == (table[column] == 1)).all()
     for column in ("rate_mbps", "signal_dbm"):
         assert frames[column].to_numpy() == pytest.approx(table[column].to_numpy(), nan_ok=True)

@@ -51,10 +51,11 @@ def read_frames(path: str | Path, names: Sequence[str] | None = None) -> pd.Data
     `other`: a third station, such as the interferer; `what`, `why`, `kind`: words (`WHAT`, `WHY`,
     `KIND`); `rate_mbps`, nan before the hardware has the frame; `tries`: attempts so far; `retry`:
     whether it was sent before; `unsensed`: whether the sender of a lost frame did not sense `other`
-    then (a hidden station); `bytes` of the MPDU; `signal_dbm`: received power, nan unless it was
-    received; `value` depends on `what`: how many wait with it (queued), slots of back-off
-    (deferred), airtime in ns (sent), ns since it was queued (acknowledged), the driver's delay
-    sample in ns (reported).
+    then (a hidden station); `unheard`: whether it senses `other` on the mean, and yet neither that
+    one nor whom it answered began in the same slot; `bytes` of the MPDU; `signal_dbm`: received
+    power, nan unless it was received; `value` depends on `what`: how many wait with it (queued),
+    slots of back-off (deferred), airtime in ns (sent), ns since it was queued (acknowledged), the
+    driver's delay sample in ns (reported).
 
     Nodes are `n1`, `n2`, ... in the order of the topology, unless `names` says what they are called
     (the file does not); nobody is missing. An error if the file is no such trace.
@@ -94,6 +95,7 @@ def decode(octets: bytes, names: Sequence[str] | None = None) -> pd.DataFrame:
     frame["tries"] = raw["tries"]
     frame["retry"] = (raw["flags"] & 1).astype(bool)
     frame["unsensed"] = (raw["flags"] & 2).astype(bool)
+    frame["unheard"] = (raw["flags"] & 4).astype(bool)
     frame["bytes"] = raw["bytes"]
     frame["signal_dbm"] = np.where(frame["what"] == "received", raw["signal"] / 100.0, np.nan)
     frame["value"] = raw["value"]

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod busy;
+mod contention;
 pub mod counters;
 mod dcf;
 pub mod discipline;

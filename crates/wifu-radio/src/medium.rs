@@ -6,6 +6,7 @@
 //! ([`Medium::begin`], [`Medium::arrive`], [`Left::idle`]) and the end of a reception
 //! ([`Left::followed`]).
 
+use crate::contention::Contention;
 use crate::counters::LinkCounters;
 use crate::error::ErrorTable;
 use crate::fate::weigh;
@@ -56,6 +57,8 @@ pub(crate) struct Medium {
     free: Vec<u32>,
     /// Handed over, not begun.
     put: Option<u32>,
+    /// Of who contended when, while frames are recorded.
+    contention: Contention,
 }
 
 impl Medium {
@@ -85,6 +88,7 @@ impl Medium {
             signals: Vec::with_capacity(64),
             free: Vec::new(),
             put: None,
+            contention: Contention::default(),
         };
         for (from, gains) in plan.gains.iter().enumerate() {
             medium.rows.push(Row::default());
@@ -201,6 +205,9 @@ impl Medium {
         run.note(node as u64, u64::from(signal.to) << 8 | signal.kind as u64);
         if run.watching || run.tracing {
             run.show(signal);
+            if run.tracing {
+                self.contention.begin(signal);
+            }
         }
         let t = &mut self.transceivers[node];
         t.airtime = t.airtime + length;
@@ -457,13 +464,19 @@ impl Medium {
         let other = fate.miss_other;
         let third = ![NOBODY, signal.to].contains(&other);
         let unsensed = third && !self.senses(signal.from, other);
+        // Answers leave without carrier sense.
+        let contended = matches!(signal.kind, FrameKind::Data | FrameKind::Rts);
+        let began = |m: &Medium| m.contention.together(signal, other, m.phy.slot);
+        let unheard = contended && other != NOBODY && !unsensed && !began(self);
         run.record(Record {
             why: fate.miss,
             other,
             mode: signal.mode.0,
             bytes: signal.bytes as u16,
             kind: signal.kind,
-            flags: u8::from(signal.retry) | (u8::from(unsensed) * Record::UNSENSED),
+            flags: u8::from(signal.retry)
+                | (u8::from(unsensed) * Record::UNSENSED)
+                | (u8::from(unheard) * Record::UNHEARD),
             ..run.entry(What::Lost, signal.frame, signal.to, signal.from)
         });
     }

@@ -163,7 +163,7 @@ pub struct Record {
     pub other: u16,
     /// See [`FrameKind`].
     pub kind: FrameKind,
-    /// Bit 0: a repetition. Bit 1: see [`Record::UNSENSED`].
+    /// Bit 0: a repetition. Bits 1 and 2: see [`Record::UNSENSED`] and [`Record::UNHEARD`].
     pub flags: u8,
     /// Depends on `what`.
     pub value: u32,
@@ -176,6 +176,17 @@ impl Record {
     /// Of `flags`, where a frame was lost to a third station: its sender did not sense `other` at
     /// this time, by the mean power that reaches it from there.
     pub const UNSENSED: u8 = 2;
+
+    /// Of `flags`, where data or an RTS were lost to another station, the receiver among them: its
+    /// sender does sense `other` by the mean power, and yet neither `other` nor whom that one
+    /// answered began to contend within a slot of it. One did not hear the other for that moment:
+    /// a signal had faded, or an answer came of a frame that is not sensed.
+    pub const UNHEARD: u8 = 4;
+
+    /// See [`Record::UNHEARD`].
+    pub fn unheard(&self) -> bool {
+        self.flags & Record::UNHEARD != 0
+    }
 
     /// Whether the sender of a lost frame did not sense `other`.
     pub fn unsensed(&self) -> bool {

@@ -26,6 +26,9 @@ pub struct Link {
     /// Of `collisions`, `drowned` and `locked`, those by stations that the sender did not sense
     /// when it happened.
     pub hidden: BTreeMap<u16, u64>,
+    /// Of `collisions`, `drowned`, `locked` and `transmitting`, those by stations that the sender
+    /// senses on the mean, and that yet did not begin in the same slot.
+    pub unheard: u64,
     /// The receiver was transmitting.
     pub transmitting: u64,
     /// The RTS did not arrive, for whatever reason.
@@ -189,6 +192,7 @@ impl Causes {
         if r.unsensed() {
             *link.hidden.entry(other).or_default() += 1;
         }
+        link.unheard += u64::from(r.unheard());
         match r.why {
             Why::Collision | Why::Captured => *link.collisions.entry(other).or_default() += 1,
             Why::Noise => link.noise += 1,

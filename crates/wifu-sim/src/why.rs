@@ -19,8 +19,11 @@ pub struct Losses {
     failed: u64,
     /// Somebody was on the air whom the sender does not sense: sender, receiver, who.
     hidden: BTreeMap<(u16, u16, u16), u64>,
-    /// Somebody whom the sender senses, so both began in the same slot; the receiver included.
+    /// Somebody whom the sender senses began in the same slot; the receiver included.
     together: u64,
+    /// Somebody whom it senses on the mean was on the air, and began at another time; the receiver
+    /// included.
+    unheard: u64,
     noise: u64,
     /// What is no 802.11.
     interference: u64,
@@ -56,7 +59,7 @@ impl Lost {
         self.interference += fates.interference;
         let all: u64 = fates.stations.values().sum();
         let hidden = add_hidden(&mut self.hidden, (from, to), &fates.hidden);
-        self.together += fates.transmitting + all - hidden;
+        self.together += (fates.transmitting + all).saturating_sub(hidden);
     }
 
     /// Keys for programs, how many, and words.
@@ -174,11 +177,13 @@ impl Losses {
         let by = [&link.collisions, &link.locked, &link.drowned];
         let all: u64 = by.iter().flat_map(|map| map.values()).sum();
         let hidden = add_hidden(&mut self.hidden, (from, to), &link.hidden);
-        self.together += link.transmitting + all - hidden;
+        // A file of records may say anything.
+        self.together += (link.transmitting + all).saturating_sub(hidden + link.unheard);
+        self.unheard += link.unheard;
     }
 
     /// The causes: a key for programs, how many attempts, and words.
-    fn causes(&self) -> [(&'static str, u64, &'static str); 10] {
+    fn causes(&self) -> [(&'static str, u64, &'static str); 11] {
         [
             (
                 "hidden",
@@ -189,6 +194,13 @@ impl Losses {
                 "together",
                 self.together,
                 "a station that it senses, or the receiver, began in the same slot",
+            ),
+            (
+                "unheard",
+                self.unheard,
+                "a station that it senses on the mean, or the receiver, was on the air, and one did \
+                 not hear the other for that moment (it faded, or it answered somebody who is not \
+                 sensed)",
             ),
             ("noise", self.noise, "noise"),
             (
@@ -359,6 +371,7 @@ mod tests {
         link.collisions.extend([(3, 40), (2, 10)]);
         link.locked.insert(3, 20);
         link.hidden.insert(3, 60);
+        link.unheard = 4;
         (link.noise, link.transmitting, link.ack_lost) = (15, 5, 10);
         let name = |n: u16| format!("n{}", n + 1);
         let words = Losses::of(&causes).words(&name);
@@ -366,9 +379,11 @@ mod tests {
             words.as_deref(),
             Some(
                 "Why 100 of 1000 attempts failed (10 %): 60 % a station was on the air that the \
-                 sender does not sense (hidden; n4 during n1 > n2: 60); 15 % a station that it \
-                 senses, or the receiver, began in the same slot; 15 % noise; 10 % the ACK was \
-                 lost"
+                 sender does not sense (hidden; n4 during n1 > n2: 60); 15 % noise; 11 % a \
+                 station that it senses, or the receiver, began in the same slot; 10 % the ACK was \
+                 lost; 4.0 % a station that it senses on the mean, or the receiver, was on the air, \
+                 and one did not hear the other for that moment (it faded, or it answered somebody \
+                 who is not sensed)"
             )
         );
     }
@@ -384,7 +399,7 @@ mod tests {
         let told = told(&causes, &["a", "b", "c", "d", "e"]);
         assert_eq!(
             told["causes"],
-            json!({"hidden": 1, "together": 0, "noise": 0, "interference": 0, "rts_lost": 80,
+            json!({"hidden": 1, "together": 0, "unheard": 0, "noise": 0, "interference": 0, "rts_lost": 80,
                 "rts_unanswered": 2, "cts_lost": 4, "ack_unsent": 1, "ack_lost": 2})
         );
         assert_eq!(

@@ -121,7 +121,7 @@ pub fn trace(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-const HEADER: &str = "time_s,frame,node,peer,what,kind,rate_mbps,tries,retry,why,other,unsensed,\
+const HEADER: &str = "time_s,frame,node,peer,what,kind,rate_mbps,tries,retry,why,other,unsensed,unheard,\
      bytes,signal_dbm,value";
 
 fn row(r: &Record) -> String {
@@ -150,7 +150,7 @@ fn row(r: &Record) -> String {
         why => word(why),
     };
     format!(
-        "{s}.{ns:09},{},{},{},{},{},{rate},{},{},{why},{},{},{bytes},{signal},{}",
+        "{s}.{ns:09},{},{},{},{},{},{rate},{},{},{why},{},{},{},{bytes},{signal},{}",
         r.frame,
         node(r.node),
         other(r.peer),
@@ -160,6 +160,7 @@ fn row(r: &Record) -> String {
         r.flags & 1,
         other(r.other),
         u8::from(r.unsensed()),
+        u8::from(r.unheard()),
         r.value
     )
 }
@@ -246,7 +247,7 @@ mod tests {
         let text = row(&lost);
         assert_eq!(
             text,
-            "1.500000000,3,n2,n1,lost,data,24,2,1,collision,n6,1,1536,,7"
+            "1.500000000,3,n2,n1,lost,data,24,2,1,collision,n6,1,0,1536,,7"
         );
         assert_eq!(text.split(',').count(), HEADER.split(',').count());
         let sent = row(&record(What::Sent, FrameKind::Data, 1, NOBODY));
