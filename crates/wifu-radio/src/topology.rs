@@ -34,6 +34,7 @@ pub use spec::{
     Topology, WireSpec,
 };
 pub(crate) use table::{merge, parse};
+pub use values::MOST_SNR_DB;
 
 use std::collections::BTreeMap;
 

@@ -546,6 +546,61 @@ fn thresholds_of_detection_and_of_energy_follow_carrier_sense_unless_they_are_sa
 }
 
 #[test]
+fn numbers_that_no_radio_has_are_refused() {
+    let wrong = [
+        (
+            "set = \"TB-A\"\n[radio]\nnoise_figure_db = -200",
+            "radio.noise_figure_db",
+            "between 0 and 60 dB",
+        ),
+        (
+            "set = \"TB-A\"\n[radio]\ngain_db = 900",
+            "radio.gain_db",
+            "900 dB",
+        ),
+        (
+            "set = \"TB-A\"\n[radio]\nattenuation_db = -70",
+            "radio.attenuation_db",
+            "-70 dB",
+        ),
+        (
+            "set = \"TB-A\"\n[radio]\nnoise_dbm = 94",
+            "radio.noise_dbm",
+            "94 dBm",
+        ),
+        (
+            "set = \"TB-A\"\n[radio]\ncapture_db = -500",
+            "radio.capture_db",
+            "between 0 and 100 dB",
+        ),
+        (
+            "set = \"TB-A\"\n[radio]\nmim_db = -1",
+            "radio.mim_db",
+            "-1 dB",
+        ),
+        (
+            "[chain]\nsnr_db = [20, 9999]",
+            "chain.snr_db.2",
+            "no link has more than 150 dB",
+        ),
+    ];
+    for (text, key, said) in wrong {
+        fails(try_file(text), &[key, said]);
+    }
+    for (words, key) in [
+        ("linear,3,snr=9999", "snr_db"),
+        ("linear,3,capture_db=-5", "radio.capture_db"),
+    ] {
+        fails(try_words(words, None), &[key]);
+    }
+    // To have no link is allowed, however it is said.
+    assert!(try_file("[matrix]\nsnr_db = [[0, -999], [nan, 0]]").is_ok());
+    assert!(
+        try_file("set = \"PLAIN\"\n[chain]\nsnr_db = [20]\n[radio]\ncapture_db = \"off\"").is_ok()
+    );
+}
+
+#[test]
 fn links_override_matrix_overrides_geometry() {
     let plan = file(
         r#"
@@ -648,7 +703,7 @@ fn errors_name_the_file_the_key_and_the_nearest_name() {
         &["sets: ", "did you mean `set`?"],
     );
     fails(
-        try_file("[radio]\nword = 1"),
+        try_file("set = \"TB-A\"\n[radio]\nword = 1"),
         &["radio.word: no key is called `word`; there are rate"],
     );
     fails(

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
+use wifu_radio::topology::MOST_SNR_DB;
 use wifu_wire::names::hint;
 
 /// Something to do, or to tell. Nodes are numbers from 0.
@@ -97,6 +98,9 @@ impl Order {
         Ok(match words.as_slice() {
             ["snr", a, b, db] => {
                 let ((a, b), db) = (pair(a, b)?, number(db)?);
+                if db > MOST_SNR_DB {
+                    return Err(format!("{db} dB: no link has more than {MOST_SNR_DB} dB"));
+                }
                 Order::Snr(a, b, db)
             }
             ["move", n, x, y] => Order::Move(node(n)?, [number(x)?, number(y)?, 0.0]),
@@ -548,6 +552,7 @@ mod tests {
             ("cut n1 x", "no node \"x\""),
             ("restart n1 60", "0 to 8 s"),
             ("snr n1 n2 nan", "no number"),
+            ("snr n1 n2 9999", "no link has more than 150 dB"),
             ("restart", "write restart N [SECONDS]"),
             ("pause n1 n2", "write pause N"),
             ("jump n1", "no command is called `jump`"),

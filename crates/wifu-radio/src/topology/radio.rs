@@ -11,7 +11,7 @@ use super::error::TopologyError;
 use super::law::range_thresholds;
 use super::quantity::{BitRate, Limit};
 use super::spec::*;
-use super::values::finite;
+use super::values::{between, finite};
 
 /// The node's own value of a key, else that of all nodes.
 macro_rules! pick {
@@ -104,6 +104,16 @@ fn rate_mode(phy: &Phy, rate: &BitRate, path: String) -> Result<Mode, TopologyEr
 const MOST_DBM: f64 = 60.0;
 /// Received signals are weaker than this, dBm: a threshold above it lacks its sign.
 const MOST_RECEIVED_DBM: f64 = 0.0;
+/// What antennas add.
+const GAIN_DB: (f64, f64, &str) = (-60.0, 60.0, "dB");
+/// What attenuators take away, to cut a link off among it.
+const ATTENUATION_DB: (f64, f64, &str) = (-60.0, 300.0, "dB");
+/// No receiver adds less noise than none.
+const NOISE_FIGURE_DB: (f64, f64, &str) = (0.0, 60.0, "dB");
+/// Thermal noise of 20 MHz is -101 dBm; ideal receivers have less.
+const NOISE_DBM: (f64, f64, &str) = (-200.0, 0.0, "dBm");
+/// By how much the stronger of two frames exceeds the other for it to be received.
+const RATIO_DB: (f64, f64, &str) = (0.0, 100.0, "dB");
 /// So far below its noise, dB, no receiver senses anything.
 const BELOW_NOISE_DB: f64 = 10.0;
 
@@ -140,6 +150,20 @@ fn numbers(spec: &RadioSpec, path: &str) -> Result<(), TopologyError> {
             );
             return Err(TopologyError::key(format!("{path}.{key}"), what));
         }
+    }
+    let key = |key: &str, value| (format!("{path}.{key}"), value);
+    between(GAIN_DB, &[key("gain_db", spec.gain_db)])?;
+    between(
+        ATTENUATION_DB,
+        &[key("attenuation_db", spec.attenuation_db)],
+    )?;
+    between(
+        NOISE_FIGURE_DB,
+        &[key("noise_figure_db", spec.noise_figure_db)],
+    )?;
+    between(NOISE_DBM, &[key("noise_dbm", spec.noise_dbm)])?;
+    for (name, limit) in [("capture_db", &spec.capture_db), ("mim_db", &spec.mim_db)] {
+        between(RATIO_DB, &[key(name, limit.as_ref().and_then(at))])?;
     }
     match spec.power_dbm {
         Some(dbm) if dbm.abs() > MOST_DBM => {

@@ -4,6 +4,9 @@ use super::chain::both;
 use super::error::TopologyError;
 use super::spec::Topology;
 
+/// No link has a greater signal to noise ratio, dB: 60 dBm less the weakest noise are less.
+pub const MOST_SNR_DB: f64 = 150.0;
+
 /// Values outside the radios that no plan could use.
 pub(super) fn check(t: &Topology) -> Result<(), TopologyError> {
     let p = &t.propagation;
@@ -24,14 +27,14 @@ pub(super) fn check(t: &Topology) -> Result<(), TopologyError> {
     finite(&[
         ("propagation.reference_db", p.reference_db),
         ("propagation.floor_loss_db", p.floor_loss_db),
-        ("propagation.anchor.snr_db", anchor.map(|a| a.snr_db)),
     ])?;
+    ratios(&[("propagation.anchor.snr_db", anchor.map(|a| a.snr_db))])?;
     deviation("fading.sigma_db", t.fading.sigma_db)?;
     deviation("propagation.shadowing_db", p.shadowing_db)?;
     deviation("propagation.asymmetry_db", p.asymmetry_db)?;
     for (i, link) in t.link.iter().enumerate() {
         deviation(&format!("link[{i}].sigma_db"), link.sigma_db)?;
-        finite(&[
+        ratios(&[
             (&format!("link[{i}].snr_db"), link.snr_db),
             (&format!("link[{i}].reverse_db"), link.reverse_db),
         ])?;
@@ -58,7 +61,7 @@ fn tables(t: &Topology) -> Result<(), TopologyError> {
     for (i, hop) in t.chain.iter().flat_map(|c| c.snr_db.iter().enumerate()) {
         let (forward, reverse) = both(hop);
         let path = format!("chain.snr_db[{i}]");
-        finite(&[(&path, Some(forward)), (&path, Some(reverse))])?;
+        ratios(&[(&path, Some(forward)), (&path, Some(reverse))])?;
     }
     let Some(matrix) = &t.matrix else {
         return Ok(());
@@ -71,6 +74,10 @@ fn tables(t: &Topology) -> Result<(), TopologyError> {
                 row.len()
             );
             return Err(TopologyError::key(format!("matrix.snr_db[{i}]"), what));
+        }
+        // NaN: no link.
+        for (j, snr) in row.iter().enumerate().filter(|(_, snr)| !snr.is_nan()) {
+            most_snr(&format!("matrix.snr_db[{i}][{j}]"), *snr)?;
         }
     }
     Ok(())
@@ -92,6 +99,35 @@ pub(super) fn finite(values: &[(&str, Option<f64>)]) -> Result<(), TopologyError
         Some((path, _)) => Err(TopologyError::key(*path, "must be a finite number")),
         None => Ok(()),
     }
+}
+
+/// Signal to noise ratios, dB, that a link may have; however low, for there may be none.
+fn ratios(values: &[(&str, Option<f64>)]) -> Result<(), TopologyError> {
+    finite(values)?;
+    let each = |(path, value): &(&str, Option<f64>)| value.map_or(Ok(()), |v| most_snr(path, v));
+    values.iter().try_for_each(each)
+}
+
+fn most_snr(path: &str, snr_db: f64) -> Result<(), TopologyError> {
+    if snr_db <= MOST_SNR_DB {
+        return Ok(());
+    }
+    let what = format!("{snr_db} dB: no link has more than {MOST_SNR_DB} dB; 25 dB are a good one");
+    Err(TopologyError::key(path, what))
+}
+
+/// Values that lie between these if given.
+pub(super) fn between(
+    (least, most, unit): (f64, f64, &str),
+    values: &[(String, Option<f64>)],
+) -> Result<(), TopologyError> {
+    for (path, value) in values {
+        if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+            let what = format!("{value} {unit}: must lie between {least} and {most} {unit}");
+            return Err(TopologyError::key(path.as_str(), what));
+        }
+    }
+    Ok(())
 }
 
 fn deviation(path: &str, value: Option<f64>) -> Result<(), TopologyError> {
