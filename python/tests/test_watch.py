@@ -184,6 +184,13 @@ def test_what_is_offered_is_recorded_as_it_grows_and_of_answers_at_who_answers()
     assert (found.node, found.of) == ("n3", "offered")
 
 
+def test_of_questions_and_answers_who_answers_is_the_sender() -> None:
+    given = scenario("tcp-cubic", record={"series": ["flow.1.cwnd", "flow.1.peer.cwnd"]})
+    given["flow"][0] = {"from": "n1", "to": "n3", "protocol": "tcp-cubic", "app": "request"}
+    found = watch.wanted(given, flows_of(given), ["n1", "n3"])
+    assert [(w.name, w.node) for w in found] == [("flow.1.cwnd", "n3"), ("flow.1.peer.cwnd", "n1")]
+
+
 def seen(name: str, values: Sequence[tuple[int, float]]) -> list[list[float]]:
     """The points of a series from what was told by connections of these ports, a row a second."""
     given = scenario("tcp-cubic", record={"series": [name]})

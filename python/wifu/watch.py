@@ -112,13 +112,14 @@ def wanted(scenario: Scenario, flows: Sequence[Flow], nodes: Sequence[str]) -> l
 
 def _series(flow: Flow, of: str, nodes: Sequence[str]) -> Wanted:
     name, (first, _, rest) = f"flow.{flow.id}.{of}", of.partition(".")
-    if of == OFFERED and flow.app == "request":  # of which the answers count
-        return Wanted(name, flow, flow.target, of)
+    sender, receiver = flow.source, flow.target
+    if flow.app == "request":  # of which the answers count
+        sender, receiver = receiver, sender
     if of.startswith(PEER):
-        return Wanted(name, flow, flow.target, rest)
+        return Wanted(name, flow, receiver, rest)
     if rest and first in nodes:
         return Wanted(name, flow, first, rest, lane=True)
-    return Wanted(name, flow, flow.source, of)
+    return Wanted(name, flow, sender, of)
 
 
 class Watch:

@@ -209,6 +209,9 @@ pub struct Asked {
     /// Its retransmission timeouts; absent if its protocol has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<u64>,
+    /// Seconds that it waited for them, as `timeout_s` of the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
 }
 
 /// Octets that outlast the time of a flow (`time`, `stop_at`) in its buffers.

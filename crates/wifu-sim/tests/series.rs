@@ -342,3 +342,46 @@ fn a_retransmitted_syn_stands_before_the_first_octet() {
     assert!(sent.len() > 1, "{sent:?}");
     assert!(sent.iter().all(|(_, at)| *at == -0.5), "{sent:?}");
 }
+
+#[test]
+fn of_questions_and_answers_who_answers_is_the_sender() {
+    // It has a window and retransmits; who asks sends a small segment now and then.
+    let text = r#"
+        [topology]
+        words = "linear,4"
+        set = "TB-A"
+        [topology.radio]
+        attempts = 2
+        [[flow]]
+        from = "n1"
+        to = "n4"
+        protocol = "tcp-newreno"
+        app = "request"
+        response = "30k"
+        pause = "100ms"
+        count = 40
+        [stop]
+        time = "60s"
+        [record]
+        series = ["all", "flow.1.peer.cwnd"]
+        "#;
+    let scenario = Scenario::from_toml(text).expect("a scenario");
+    let mut simulation = Simulation::new(&scenario, &open).expect("all known");
+    simulation.run();
+    let outcome = simulation.outcome();
+    let flow = &outcome.flows[0];
+    let series = |name: &str| known(&outcome.series[&format!("flow.1.{name}")]);
+    let sent = series("sent");
+    let again = sent.iter().filter(|offset| **offset < 0.0).count() as u64;
+    assert_eq!(
+        (sent.len() as u64, again),
+        (flow.data_segments, flow.retransmissions)
+    );
+    assert!(again > 10, "the other end has a few: {again}");
+    let most = |name: &str| series(name).into_iter().fold(0.0, f64::max);
+    assert!(most("cwnd") > 8000.0, "{}", most("cwnd"));
+    assert!(most("peer.cwnd") < most("cwnd"));
+    let last = series("srtt").last().copied().expect("samples");
+    let told = flow.srtt_s.expect("of the same end");
+    assert!((last - told).abs() < 0.3 * told, "{last} {told}");
+}

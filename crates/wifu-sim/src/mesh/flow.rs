@@ -36,6 +36,8 @@ pub(crate) struct Totals {
     pub(crate) feedback: u64,
     /// Segments retransmitted, and retransmission timeouts, of the end whose octets do not count.
     pub(crate) asked: (u64, u64),
+    /// What that end waited for these timeouts.
+    pub(crate) asked_wait: Span,
     pub(crate) retransmissions: u64,
     pub(crate) timeouts: u64,
     /// Recoveries that did not wait for a timeout.
@@ -89,6 +91,7 @@ impl Totals {
         self.feedback += info.counters.segments_out;
         self.asked.0 += u64::from(info.retransmits);
         self.asked.1 += u64::from(info.timeouts.unwrap_or(0));
+        self.asked_wait = self.asked_wait + info.timeout_wait.unwrap_or(Span::ZERO);
     }
 }
 

@@ -118,10 +118,14 @@ impl Flows {
             let open = of.ends[end].conn.and_then(|id| endpoint.info(id));
             let octets = of.account.totals.octets[end] + open.map_or(0, |info| once(&info));
             self.rec.offered(number as usize, now, octets);
-        }
-        if end == 0 {
             self.rec.sent(number as usize, now, conn);
         }
+    }
+
+    /// Whether windows of a flow are recorded whose sender is at the other end, as it answers.
+    #[inline]
+    pub(crate) fn of_answers(&self, number: u32) -> bool {
+        self.rec.windows && self.all[number as usize].counted_end() == 1
     }
 
     /// A flow's sender learned something: its window, and whether all has arrived.
@@ -132,11 +136,14 @@ impl Flows {
         if !waits && !self.rec.windows {
             return;
         }
-        let endpoint = nodes.endpoint_of(flow.src);
-        let conn = flow.ends[0].conn.and_then(|id| endpoint.conn(id));
-        if let (true, Some(conn)) = (self.rec.windows, conn) {
+        let of = |end: usize| {
+            let endpoint = nodes.endpoint_of(flow.node(end));
+            flow.ends[end].conn.and_then(|id| endpoint.conn(id))
+        };
+        if let (true, Some(conn)) = (self.rec.windows, of(flow.counted_end())) {
             self.rec.window(number as usize, now, conn);
         }
+        let conn = of(0);
         let all = |c: &Conn| c.board().tx.una.from(c.board().app.end);
         if waits && conn.is_none_or(all) {
             flow.account.known = Some(now);
@@ -151,8 +158,8 @@ impl Flows {
             let flow: &Flow = &flows[number];
             match whose {
                 Whose::End(end) => {
-                    let node = [flow.src, flow.dst][end];
-                    nodes.endpoint_of(node).conn(flow.ends[end].conn?)
+                    let end = end ^ flow.counted_end();
+                    nodes.endpoint_of(flow.node(end)).conn(flow.ends[end].conn?)
                 }
                 Whose::Lane(node) => nodes.lane_of(node, flow, number),
                 Whose::Half(node, half) => nodes.half_of(node, half, flow, number),
@@ -168,7 +175,8 @@ impl Flows {
     /// A lane may time round trips for its sender, which hears nothing then.
     fn look_at_lanes(&mut self, now: Time, nodes: &Nodes) {
         for (number, flow) in self.all.iter().enumerate() {
-            if nodes.lane_of(flow.src, flow, number).is_none() {
+            // The lanes of answers are those of the other direction.
+            if flow.counted_end() != 0 || nodes.lane_of(flow.src, flow, number).is_none() {
                 continue;
             }
             let conn = flow.ends[0]

@@ -470,6 +470,7 @@ fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
                 bytes: totals.octets[0],
                 retransmissions: totals.asked.0,
                 timeouts: timed.then_some(totals.asked.1),
+                timeout_s: timed.then_some(totals.asked_wait.as_secs_f64()),
             }),
             rtt: Percentiles::of(&totals.round_trips),
             rtt_with_repairs: ends(Blueprint::times_repairs),

@@ -470,7 +470,9 @@ impl Ways for Here<'_> {
             match by {
                 Reader::Lane => self.flows[flow].account.packets.delivered += 1,
                 Reader::Between => self.flows[flow].account.packets.delivered += 1,
-                Reader::End if reverse => self.flows.to_look.push(flow),
+                Reader::End if reverse || self.flows.of_answers(flow) => {
+                    self.flows.to_look.push(flow);
+                }
                 Reader::End => {}
             }
         }
