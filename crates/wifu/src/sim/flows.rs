@@ -36,8 +36,7 @@ pub(super) fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> S
         "<",
     ]);
     for f in &outcome.flows {
-        let until = if f.finished { f.last_byte_s } else { None };
-        let seconds = until.unwrap_or(outcome.sim_seconds) - f.start_s;
+        let seconds = f.until_s - f.start_s;
         let tcp = f.protocol != "udp";
         let count = |n: u64| if tcp { n.to_string() } else { String::new() };
         // What no part of the protocol has is told apart from none.
@@ -87,7 +86,12 @@ fn again(f: &FlowOutcome) -> String {
 fn asked(f: &FlowOutcome) -> Option<String> {
     let asked = f.asked.as_ref()?;
     let timeouts = match asked.timeouts {
-        Some(n) => format!(" and {n} timeout{}", if n == 1 { "" } else { "s" }),
+        Some(n) => {
+            let waited = asked.timeout_s.filter(|s| *s > 0.0);
+            let waited =
+                waited.map_or(String::new(), |s| format!(", for which it waited {s:.1} s"));
+            format!(" and {n} timeout{}{waited}", if n == 1 { "" } else { "s" })
+        }
         None => String::new(),
     };
     Some(format!(

@@ -179,8 +179,16 @@ fn end(outcome: &Outcome) -> Json {
     end
 }
 
-/// When the sender was done, or the run, seconds.
+/// When the sender was done, or the run, seconds. Of datagrams that is when the one after the last
+/// would have left.
 fn sender_end(outcome: &Outcome, f: &FlowOutcome) -> f64 {
+    let sent = outcome.series.get(&format!("flow.{}.offered", f.id));
+    if let (Some([(first, _), .., (last, _)]), true) =
+        (sent.map(Vec::as_slice), f.datagram.is_some())
+    {
+        let gap = (last - first) / (sent.map_or(2, Vec::len) - 1) as f64;
+        return (last + gap).min(outcome.sim_seconds);
+    }
     let known = if f.finished { f.known_s } else { None };
     known.unwrap_or_else(|| f.until_s.max(f.start_s).min(outcome.sim_seconds))
 }
@@ -322,6 +330,22 @@ mod tests {
                 .map(|(name, s)| (format!("flow.1.{name}"), s))
                 .collect(),
             ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn the_rate_of_datagrams_is_over_the_time_in_which_they_left() {
+        let mut outcome = outcome();
+        outcome.flows[0].datagram = Some(1000);
+        (outcome.flows[0].known_s, outcome.flows[0].until_s) = (None, 2.5);
+        let sent = [(0.0, 1000.0), (0.5, 2000.0), (1.0, 3000.0), (1.5, 4000.0)];
+        outcome.series.insert("flow.1.offered".into(), sent.into());
+        let all = iperf(&Scenario::default(), &outcome, 1.0);
+        for side in [&all["end"]["streams"][0]["sender"], &all["end"]["sum_sent"]] {
+            assert_eq!(
+                (&side["seconds"], &side["bits_per_second"]),
+                (&json!(2.0), &json!(16_000.0))
+            );
         }
     }
 

@@ -49,8 +49,8 @@ pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
 }
 
 /// Datagrams that the full queue of their own node refused while a transport there waited for room
-/// in it: it keeps the queue full, and looks as if it lost nothing. Nobody is to blame where all
-/// datagrams of the node are more than its links carried.
+/// in it: it keeps the queue full, and looks as if it lost nothing. Where all datagrams of the node
+/// are more than its links carried, they would have filled it without anybody, too.
 pub(super) fn crowded(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let node = &f.from;
     // Of questions and answers, data begin where the answers do.
@@ -74,12 +74,16 @@ pub(super) fn crowded(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let asked: u64 = asked.map(|h| h.packets + refused(h)).sum();
     let own: u64 = here().filter(|h| h.flow == f.id).map(refused).sum();
     let share = own as f64 / f.packets.sent.max(1) as f64;
-    if asked > here().map(|h| h.packets).sum() || share <= CROWDED {
+    if share <= CROWDED {
         return None;
     }
+    let flood = match asked > here().map(|h| h.packets).sum() {
+        true => "; datagrams alone, more than its links carried, would have filled it, too",
+        false => "",
+    };
     Some(format!(
         "{} of its datagrams were refused by the full queue of {node}, where data of flow{} {} begin, \
-         too: a transport waits for room there, and so keeps it full",
+         too: a transport waits for room there, and so keeps it full{flood}",
         percent(share),
         if others.len() > 1 { "s" } else { "" },
         others.join(", ")
@@ -126,7 +130,8 @@ mod tests {
         assert_eq!(said(&outcome), None, "by the discipline");
         outcome.hops[0].early_drops = 0;
         outcome.hops[1].packets = 10;
-        assert_eq!(said(&outcome), None, "more than the link carries");
+        let told = said(&outcome).expect("more than the link carries");
+        assert!(told.ends_with("would have filled it, too"), "{told}");
         outcome.hops[1].packets = 1000;
         outcome.flows[1].from = "n3".into();
         assert_eq!(said(&outcome), None, "another node's queue");

@@ -52,7 +52,8 @@ pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) ->
     }
     if outcome.flows.len() > SHOWN {
         let more = outcome.flows.len() - SHOWN;
-        let _ = writeln!(text, "\n{more} more flows; --json has the hops of all");
+        let s = if more == 1 { "" } else { "s" };
+        let _ = writeln!(text, "\n{more} more flow{s}; --json has the hops of all");
     }
     if let Some(words) = handlers::own(outcome) {
         let _ = writeln!(text, "\n{words}");
@@ -136,7 +137,7 @@ fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
         // Of one that never opened there is no time to have a share of.
         let share = match f.limited_s.is_empty() {
             true => String::from(", before it opened,"),
-            false => format!(", {} of its time,", percent(waited / open_s(f))),
+            false => format!(", {} of its time,", percent(waited / whole_s(f))),
         };
         sentences.push(format!(
             "It waited {waited:.1} s{share} for {count} retransmission timeout{}",
@@ -181,8 +182,13 @@ pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
     all
 }
 
+/// The time of a flow that all shares are of, seconds.
+fn whole_s(f: &FlowOutcome) -> f64 {
+    open_s(f) + unconnected_s(f)
+}
+
 /// For how long connections of a flow were open, with what the first one took to open where that
-/// is worth a word, seconds: what all shares of its time are of.
+/// is worth a word, seconds.
 fn open_s(f: &FlowOutcome) -> f64 {
     (f.limited_s.values().sum::<f64>() + connecting_s(f)).max(1e-9)
 }
@@ -211,7 +217,7 @@ fn unconnected_s(f: &FlowOutcome) -> f64 {
 /// Shares of a flow's time that each limit was binding, by the engine's short names; `connecting`
 /// is of the first connection, `unconnected` of a flow that had several, while none was open.
 fn shares(f: &FlowOutcome) -> impl Iterator<Item = (&str, f64)> {
-    let all = open_s(f) + unconnected_s(f);
+    let all = whole_s(f);
     let more = [
         ("connecting", connecting_s(f)),
         ("unconnected", unconnected_s(f)),
@@ -660,6 +666,18 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_timeouts_took_is_a_share_of_all_its_time() {
+        let mut outcome = outcome();
+        let flow = &mut outcome.flows[0];
+        (flow.until_s, flow.connections) = (20.0, 3);
+        // That of connections which did not open yet is in it.
+        (flow.timeout_s, flow.timeouts) = (Some(10.0), Some(3));
+        let told = reasons(&outcome, &outcome.flows[0]).join("\n");
+        let waited = "It waited 10.0 s, 50 % of its time, for 3 retransmission timeouts";
+        assert!(told.contains(waited), "{told}");
+    }
+
     fn outcome() -> Outcome {
         let node = |name: &str| NodeOutcome {
             name: name.into(),
@@ -679,6 +697,7 @@ mod tests {
                 hops: 1,
                 connected_s: Some(0.1),
                 last_byte_s: Some(8.0),
+                until_s: 8.0,
                 finished: true,
                 bytes: 2_000_000,
                 goodput_bps: 2e6,
@@ -862,12 +881,14 @@ mod tests {
             bytes: 2_000_000,
             retransmissions: 84,
             timeouts: Some(1),
+            timeout_s: Some(1.25),
         });
         let (from, to) = (flow.from.clone(), flow.to.clone());
         let text = flows(&outcome, &BTreeMap::new());
         let said = format!(
             "flow 1: {to} answers, and its row is of what that sent; \
-             {from} asked with 2.00 MB, 84 retransmissions and 1 timeout\n"
+             {from} asked with 2.00 MB, 84 retransmissions and 1 timeout, for which it waited \
+             1.2 s\n"
         );
         assert!(text.contains(&said), "{text}");
         let held = reasons(&outcome, &outcome.flows[0]).join("\n");

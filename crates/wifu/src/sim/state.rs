@@ -44,21 +44,95 @@ pub(super) fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
             }
         ),
         None if f.protocol != "udp" && f.connected_s.is_none() => String::from("never connected"),
-        None if !f.finished && matches!(f.app.as_str(), "file" | "stream" | "trace") => {
-            format!("unfinished{}", stood(outcome, f))
+        None if f.finished => String::new(),
+        None if matches!(f.app.as_str(), "file" | "stream" | "trace") => {
+            match stood(f, (f.start_s, outcome.sim_seconds)) {
+                Some(since) => format!("unfinished: {since}"),
+                None => String::from("unfinished"),
+            }
         }
-        None => String::new(),
+        None => owed(f)
+            .and_then(|since| stood(f, (since, f.until_s)))
+            .unwrap_or_default(),
     }
 }
 
-/// Since when nothing of an unfinished flow was delivered, if that is long beside its time.
-fn stood(outcome: &Outcome, f: &FlowOutcome) -> String {
+/// From when on a flow without an end of its own, or one with pauses, had something to deliver, or
+/// more; none if it had not when its time ended.
+fn owed(f: &FlowOutcome) -> Option<f64> {
+    match f.app.as_str() {
+        "bulk" => Some(f.start_s),
+        // Datagrams may be lost, or none sent: nobody knows which.
+        "onoff" => (f.protocol != "udp" && f.sent_bytes > f.bytes).then_some(f.start_s),
+        _ => f.under_way_s,
+    }
+}
+
+/// Since when nothing of an unfinished flow was delivered, if that is long beside its time. It had
+/// something to deliver between these times.
+fn stood(f: &FlowOutcome, (since, end): (f64, f64)) -> Option<String> {
     let Some(last) = f.last_byte_s else {
-        return String::from(": nothing arrived");
+        return Some(String::from("nothing arrived"));
     };
-    let (silent, all) = (outcome.sim_seconds - last, outcome.sim_seconds - f.start_s);
-    match silent >= LEAST_STANDING * all {
-        true => format!(": nothing arrived after {last:.3} s"),
-        false => String::new(),
+    let (silent, all) = (end - last.max(since), end - f.start_s);
+    (silent >= LEAST_STANDING * all).then(|| format!("nothing arrived after {last:.3} s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(app: &str, protocol: &str, last: Option<f64>) -> FlowOutcome {
+        FlowOutcome {
+            app: app.into(),
+            protocol: protocol.into(),
+            hops: 1,
+            connections: 1,
+            connected_s: Some(0.1),
+            last_byte_s: last,
+            until_s: 40.0,
+            bytes: 1000,
+            sent_bytes: 1000,
+            ..FlowOutcome::default()
+        }
+    }
+
+    fn said(f: &FlowOutcome) -> String {
+        let outcome = Outcome {
+            sim_seconds: 40.0,
+            ..Outcome::default()
+        };
+        state(&outcome, f)
+    }
+
+    #[test]
+    fn a_flow_without_an_end_says_since_when_it_stands() {
+        let stands = "nothing arrived after 5.000 s";
+        for protocol in ["udp", "tcp-reno"] {
+            assert_eq!(said(&of("bulk", protocol, Some(5.0))), stands, "{protocol}");
+            assert_eq!(said(&of("bulk", protocol, Some(38.0))), "", "{protocol}");
+        }
+        let done = FlowOutcome {
+            finished: true,
+            ..of("bulk", "udp", Some(5.0))
+        };
+        assert_eq!(said(&done), "");
+        let file = of("file", "tcp-reno", Some(5.0));
+        assert_eq!(said(&file), format!("unfinished: {stands}"));
+    }
+
+    #[test]
+    fn a_pause_is_no_standing() {
+        let under_way = |since| FlowOutcome {
+            under_way_s: since,
+            ..of("request", "tcp-reno", Some(5.0))
+        };
+        assert_eq!(said(&under_way(None)), "", "it pauses");
+        assert_eq!(said(&under_way(Some(38.0))), "", "it paused until 38 s");
+        assert_eq!(said(&under_way(Some(6.0))), "nothing arrived after 5.000 s");
+        let mut spurts = of("onoff", "tcp-reno", Some(5.0));
+        assert_eq!(said(&spurts), "", "all that it sent arrived");
+        spurts.sent_bytes = 2000;
+        assert_eq!(said(&spurts), "nothing arrived after 5.000 s");
     }
 }
