@@ -149,6 +149,9 @@ pub struct Throughput {
     pub ways: Vec<Way>,
     /// The whole JSON of the program.
     pub all: Json,
+    /// Segments that the sender's kernel retransmitted, on all its connections, until what arrived
+    /// had been counted; none of protocols of WiFu's, of datagrams and of both directions.
+    pub again: Option<u64>,
 }
 
 /// What went in one direction.
@@ -159,7 +162,7 @@ pub struct Way {
     pub received: Option<f64>,
     /// Of datagrams, share lost, per cent.
     pub lost: Option<f64>,
-    /// Segments that the sender retransmitted; none for datagrams.
+    /// Segments that the sender retransmitted while it wrote; none for datagrams.
     pub retransmits: Option<u64>,
     /// Bytes that the sender had written and that had not arrived when the time was over, if they
     /// are worth a word; none of datagrams.
@@ -175,7 +178,9 @@ const OFF: f64 = 0.95;
 /// The directions that the JSON of a client tells of, `datagram`s or not.
 fn ways(all: &Json, datagram: bool) -> Vec<Way> {
     let end = &all["end"];
-    let reverse = all["start"]["test_start"]["reverse"] == 1;
+    // Answers that count are sent by the server, too.
+    let answers = end["sum_sent"]["sender"] == false;
+    let reverse = all["start"]["test_start"]["reverse"] == 1 || answers;
     let way = |back: bool, which: &str| {
         let sums = ["sum_sent", "sum_received"].map(|s| &end[format!("{s}{which}")]);
         let rate = |sum: &Json| sum["bits_per_second"].as_f64();
@@ -273,6 +278,10 @@ impl Meter {
         self.wifu.is_none() && self.words.iter().any(|w| is_datagrams(w))
     }
 
+    fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|w| w == word)
+    }
+
     /// What it is called, and where it comes from.
     fn name(&self) -> &'static str {
         match self.wifu {
@@ -343,6 +352,13 @@ impl Meter {
         let address = to.address.to_string();
         client.args(["-J", "-c", &address]).args(&place);
         client.args(tell).args(&self.words);
+        let one = self.wifu.is_none() && !datagram && !self.has("--bidir");
+        let sender = if self.has("-R") || self.has("--reverse") {
+            to
+        } else {
+            from
+        };
+        let before = one.then(|| retransmitted(sender)).flatten();
         let (stdout, stderr) = match output(&mut client, told).context(self.name())? {
             Ok(both) => both,
             Err(number) => return Ok(Err(number)),
@@ -353,9 +369,11 @@ impl Meter {
         if let Some(error) = all["error"].as_str() {
             bail!("{error}");
         }
+        let again = before.and_then(|then| retransmitted(sender)?.checked_sub(then));
         Ok(Ok(Throughput {
             ways: ways(&all, datagram),
             all,
+            again,
         }))
     }
 }
@@ -433,6 +451,21 @@ fn late(sums: [&Json; 2]) -> Option<f64> {
     (sent - received > 0.01 * received).then_some(sent - received)
 }
 
+/// Segments that a host's kernel has retransmitted since the host began (RFC 4022
+/// tcpRetransSegs); none if it does not say so.
+fn retransmitted(host: &Host) -> Option<u64> {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
+    retransmitted_of(&host.namespace.run(read).ok()?)
+}
+
+/// The same of the text of `/proc/net/snmp`: a line of names, and one of values.
+fn retransmitted_of(snmp: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let at = names.split(' ').position(|name| name == "RetransSegs")?;
+    values.split(' ').nth(at)?.parse().ok()
+}
+
 /// Whether somebody listens at a port.
 fn listens(host: &Host, port: u16) -> anyhow::Result<bool> {
     let read = || {
@@ -465,6 +498,25 @@ impl Drop for Reaped {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answers_come_back() {
+        let sum = |sender: bool| serde_json::json!({"bits_per_second": 4e6, "bytes": 10, "sender": sender});
+        let back = |sender: bool| {
+            let all = serde_json::json!({"start": {"test_start": {"reverse": 0}},
+                "end": {"sum_sent": sum(sender), "sum_received": sum(sender)}});
+            ways(&all, false)[0].back
+        };
+        assert!(back(false) && !back(true));
+    }
+
+    #[test]
+    fn a_kernel_says_how_many_segments_it_retransmitted() {
+        let text = "Ip: Forwarding\nIp: 1\nTcp: MaxConn RetransSegs InErrs\nTcp: -1 183 4\n";
+        assert_eq!(retransmitted_of(text), Some(183));
+        assert_eq!(retransmitted_of("Tcp: MaxConn\nTcp: -1\n"), None);
+        assert_eq!(retransmitted_of(""), None);
+    }
 
     #[test]
     fn a_congestion_control_is_iperf3s_and_a_protocol_of_ours_is_not() {

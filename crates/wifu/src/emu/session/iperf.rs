@@ -29,6 +29,8 @@ struct Flow {
     known: Vec<(&'static str, OsString)>,
     /// As it was typed, without the `&`.
     line: String,
+    /// No other one was under way while it was.
+    alone: bool,
 }
 
 /// One that is measured while the prompt takes other commands.
@@ -99,6 +101,7 @@ impl Session {
             meter,
             known: self.told.clone(),
             line: format!("iperf {}", words.join(" ")),
+            alone: !is_behind && self.behind.is_empty(),
         };
         if is_behind {
             self.say(&format!(
@@ -210,10 +213,16 @@ impl Session {
             );
         }
         if let Some(n) = way.retransmits {
-            text += &format!(", {n} retransmissions");
+            let s = if n == 1 { "" } else { "s" };
+            let until = way.late.map_or("", |_| " while it wrote");
+            text += &format!(", {n} retransmission{s}{until}");
         }
         if let Some(late) = way.late {
             text += &outlasting(late, rate, self.dilation);
+            let more = found.again.filter(|_| flow.alone).zip(way.retransmits);
+            if let Some((again, _)) = more.filter(|(again, n)| again > n) {
+                text += &format!(", by when {from} had retransmitted {again} segments");
+            }
         }
         self.say(&text);
         let program = match flow.meter.wifu {
