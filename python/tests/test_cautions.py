@@ -483,7 +483,8 @@ def test_runs_that_end_long_before_their_time_are_told(tmp_path: Path) -> None:
     found = made(tmp_path / "a", flows, text, sim_seconds=0.4)
     for metric in ("goodput@1", "aggregate", "goodput"):
         told = said(found, metric)
-        assert "flows had more to send when their run ended, at 0.4 s of the 30 s" in told, metric
+        early = "had more to send when their run was over in less than half of its `stop.time`"
+        assert f"{early}, at 0.4 s of 30 s" in told, metric
     assert "more to send" not in said(found, "goodput@2") + said(found, "retransmissions")
     whole = made(tmp_path / "b", flows, text, sim_seconds=30.0)
     assert "more to send" not in said(whole, "goodput@1")
@@ -517,3 +518,31 @@ def test_routes_of_unlike_length_are_told_where_no_axis_says_so(tmp_path: Path) 
     assert "by cell: 1_tcp-reno 1, 1_tcp-newreno 1, 3_tcp-reno 3, 3_tcp-newreno 3)." in told
     assert "equally long" not in said(found, "srtt")
     assert "equally long" not in " ".join(cautions.notes(found, found.plan.cells[:2], "goodput"))
+
+
+def test_rates_over_runs_of_unlike_lengths_have_no_colour(tmp_path: Path) -> None:
+    """As answers that one protocol brings sooner end a run, and with it the bulk flow beside."""
+    text = PLAN.replace("topology.words", 'stop.time = "600s"\ntopology.words')
+
+    def found(name: str, times: list[float], stop: str = text) -> wifu.Results:
+        def runner(scenario: dict[str, Any]) -> FakeResult:
+            made = fake(scenario)
+            slow = "newreno" in scenario["flow"][0]["protocol"]
+            made._outcome["sim_seconds"] = times[slow]
+            rate = (2e6 if slow else 4e6) + 1e4 * scenario["run"]
+            made._outcome["flows"][0] |= {"finished": False, "goodput_bps": rate}
+            return made
+
+        return wifu.campaign(
+            plans.parse(stop.replace("runs = 2", "runs = 12")), tmp_path / name, runner=runner
+        )
+
+    short = found("a", [14.0, 201.0])
+    row = short.compare("goodput@1").iloc[0]
+    assert "runs lasted more than 10 % longer in some" in row["why"]
+    assert report.best_of(short, "goodput@1") == set()
+    assert "lasted between 14 s" in said(short, "goodput@1")
+    alike = found("b", [60.0, 60.0])
+    assert "uneven" not in alike.compare("goodput@1")
+    packets = found("c", [14.0, 201.0], text.replace('stop.time = "600s"', "stop.packets = 1000"))
+    assert "uneven" not in packets.compare("goodput@1")

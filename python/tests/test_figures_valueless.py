@@ -130,3 +130,10 @@ def test_an_empty_plane_says_that_it_is(results: wifu.Results) -> None:
     assert "an ellipse" in caption
     one = {"kind": "tradeoff", "where": {"hops": 3}}
     assert "an ellipse" not in drawn(results, **one)[1], "there is none"
+
+
+def test_curves_say_of_how_many_runs_they_are(results: wifu.Results) -> None:
+    """Of runs that were cut off a metric has the least that it can be, which no curve shows."""
+    figure, caption = drawn(results, kind="cdf", metric="delay", where={"hops": 1})
+    assert "3 values, n = 0 to 3 of 3 runs per cell, the others were cut off." in caption
+    assert "Of 6 runs only the least" in caption and len(figure.axes) == 1

@@ -420,3 +420,25 @@ against = { of = { world = "a", x = 3 }, over = { world = "a", x = 4 } }
 
 def test_kinds_of_checks_have_measures() -> None:
     assert set(hopwise.HOPWISE) <= set(published.KINDS) & set(measures.MEASURES)
+
+
+def test_what_queues_dropped_is_the_mean_of_all_runs(tmp_path: Path) -> None:
+    """Runs have numbers, and so have hops: the two are not to be taken for each other."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
+        flow = {
+            "id": 1, "from": "mesh6", "to": "mesh1", "bytes": 100_000, "start_s": 0.0,
+            "last_byte_s": 3.5 + 0.1 * run, "finished": True, "protocol": protocol,
+        }  # fmt: skip
+        drops = [10 * run, 24 if run == 12 else 0]
+        hops = [hop(1, 90, 10, "mesh5"), hop(2, 80, 2, "mesh2")]
+        hops = [{**h, "queue_drops": n} for h, n in zip(hops, drops, strict=True)]
+        outcome = {"sim_seconds": 4.0, "flows": [flow], "hops": hops, "links": []}
+        return FakeResult({**outcome, "trace_hash": f"{protocol}{run}"}, {})
+
+    results = wifu.campaign(plans.parse(PLAN), tmp_path / "r", runner=runner, workers=1)
+    cell = results.cells({"protocol": "hxh"})[0]
+    assert hopwise.dropped_at_hops(results, cell).to_dict() == {1: 65.0, 2: 2.0}
+    told = results.plot("hops", where={"protocol": "hxh"}).caption
+    assert "65.0 at hop 1" in told and "2.00 at hop 2" in told

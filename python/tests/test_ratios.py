@@ -226,3 +226,39 @@ def test_ratios_need_something_to_compare() -> None:
 def test_a_baseline_without_other_levels_is_told(results: wifu.Results) -> None:
     with pytest.raises(LabError, match="nothing beside the baseline"):
         drawn(results, kind="ratio", where={"protocol": "tcp-reno"})
+
+
+def uneven(scenario: dict[str, Any]) -> FakeResult:
+    """NewReno delivers a half more and retransmits ten times as much, and Reno's second flow
+    starves in two runs.
+    """
+    made, name = fake(scenario), scenario["flow"][0]["protocol"]
+    for flow in made._outcome["flows"]:
+        if name == "tcp-newreno":
+            flow["bytes"] = flow["bytes"] * 3 // 2
+            flow["retransmissions"] = 10 * (5 + scenario["run"] % 3)
+    if name == "tcp-reno" and scenario["run"] < 3:
+        made._outcome["flows"][1] |= {"goodput_bps": 500.0, "bytes": 100}
+    return made
+
+
+@pytest.fixture(scope="module")
+def uneven_runs(tmp_path_factory: pytest.TempPathFactory) -> wifu.Results:
+    plan = plans.parse(CHAIN.replace("runs = 5", "runs = 12"))
+    return wifu.campaign(plan, tmp_path_factory.mktemp("r"), runner=uneven)
+
+
+def test_a_mark_that_is_hollow_for_another_reason_says_so(uneven_runs: wifu.Results) -> None:
+    figure, caption = drawn(uneven_runs, kind="ratio", metric="retransmissions", x="hops")
+    row = uneven_runs.compare("retransmissions").iloc[0]
+    assert row["p_holm"] < 0.05 and row["low"] > 1, "else there is nothing to explain"
+    assert all(hollow(mark) for mark in marks(figure.axes[0]).values())
+    why = "counts of runs that delivered more than 10 % apart"
+    assert f"All are hollow whatever p and the interval are: {why}." in caption
+    # What both sides of a ratio are is told as in the table.
+    assert "delivered from" in caption
+
+
+def test_what_is_said_of_a_ratio_is_of_the_baseline_too(uneven_runs: wifu.Results) -> None:
+    _, caption = drawn(uneven_runs, kind="ratio", metric="aggregate", x="hops")
+    assert "flows starved" in caption and "tcp-reno 2" in caption

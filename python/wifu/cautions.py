@@ -20,6 +20,7 @@ from wifu import (
     heldback,
     hostcost,
     knowing,
+    lasting,
     misread,
     overlooked,
     ramp,
@@ -41,7 +42,6 @@ from wifu.rows import RATES, Results, by_cell, compared, flows_of, rows_of
 from wifu.rows import carriers as carriers
 from wifu.stamps import first
 from wifu.unlike import (
-    EVEN,
     alone,
     brief,
     counted,
@@ -57,7 +57,6 @@ from wifu.unlike import (
     together,
     tried,
 )
-from wifu.values import seconds
 from wifu.window import partly
 
 MOST = 10
@@ -76,9 +75,6 @@ STALLED = 2.0
 
 INSIDE = 0.01
 """Of more packets than this share, which are still under way at the end of runs, it is told."""
-
-PART = 0.5
-"""Of runs that are over in less than such a part of their `stop.time` it is told."""
 
 WHOLE = ("loss", "finished")
 """Metrics of all flows, that goodput of some stands beside."""
@@ -206,17 +202,10 @@ def _absent(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return " ".join(told)
 
 
-def _limits(cells: Sequence[Cell]) -> dict[str, float]:
-    """The ends of runs, of those cells that have no other one than a time."""
-    stops = {c.name: c.scenario.get("stop") for c in cells}
-    plain = {n: s["time"] for n, s in stops.items() if isinstance(s, dict) and set(s) == {"time"}}
-    return {name: seconds(at) for name, at in plain.items()}
-
-
 def _without_load(results: Results, cells: Sequence[Cell]) -> str:
     """Runs that were over before the load of their datagrams began, and before their own end."""
     rows = rows_of(results, cells)
-    limits = rows["cell"].map(_limits(cells)).astype(float).fillna(np.inf)
+    limits = rows["cell"].map(lasting.limits(cells)).astype(float).fillna(np.inf)
     load = rows[rows["flow_protocol"].ne("udp") & (rows["sim_seconds"] < limits)]
     none = load["bytes"].eq(0) & unstarted(load["start_s"].fillna(0.0), load["sim_seconds"])
     runs = [load["cell"], load["run"]]
@@ -230,54 +219,6 @@ def _without_load(results: Results, cells: Sequence[Cell]) -> str:
         f"{len(count)} of {rows.groupby(['cell', 'run']).ngroups} runs were over (at {at}) before "
         "their load began, as all flows that come to an end by themselves had: delays under load "
         "have no value there. A flow of the load with an end (`bytes`, `time`) keeps a run going."
-    )
-
-
-def _ended_early(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Flows that had more to send when their run ended, long before its `stop.time`, as all that
-    comes to an end by itself was over.
-    """
-    if parts(metric)[0] not in RATES or results.plan.measure.mode not in ("transfer", "receiver"):
-        return ""
-    rows = carriers(rows_of(results, cells), metric)
-    ends = rows["cell"].map(_limits(cells)).astype(float)
-    own = rows["finished"].eq(False) & (rows["bytes"] > 0)
-    own &= rows["fault"].isna() if "fault" in rows else True
-    found = rows[own & (rows["sim_seconds"] < PART * ends)]
-    if found.empty:
-        return ""
-    return (
-        f"{len(found)} of {len(rows)} flows had more to send when their run ended, at "
-        f"{faults.spread(found['sim_seconds'])} of the {faults.spread(ends[found.index])} that "
-        "`stop.time` says, as every flow that has an end was over: their numbers are of so much "
-        "time, by cell ("
-        f"{by_cell(found, cells)}). A flow with `time` that lasts as long keeps runs going."
-    )
-
-
-def _lasted(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Flows that went on until their runs ended, which is sooner in one cell than in another."""
-    if parts(metric)[0] not in RATES or results.plan.measure.mode not in ("transfer", "receiver"):
-        return ""
-    rows = carriers(rows_of(results, cells), metric)
-    own = rows["finished"].eq(False) & (rows["bytes"] > 0)
-    own &= rows["fault"].isna() if "fault" in rows else True
-    means = rows[own].groupby("cell")["sim_seconds"].mean()
-    worst = (EVEN, "")
-    for row in compared(results, cells):
-        spans = means[[c.name for c in row if c.name in means]]
-        if len(spans) > 1 and spans.max() > worst[0] * spans.min():
-            worst = (
-                spans.max() / spans.min(),
-                f"{spans.min():.3g} s ({spans.idxmin()}) and {spans.max():.3g} s "
-                f"({spans.idxmax()})",
-            )
-    if not worst[1] or _ended_early(results, cells, metric):
-        return ""
-    return (
-        "Flows that had more to send are measured until their run ends, and runs of compared cells "
-        f"lasted between {worst[1]} on the mean: in the shorter ones their start weighs more. A "
-        "flow with `time` keeps runs going."
     )
 
 
@@ -490,8 +431,8 @@ SAID = (
     ways.above,
     idle,
     _absent,
-    _ended_early,
-    _lasted,
+    lasting.early,
+    lasting.words,
     _unconnected,
     failing,
     brief,

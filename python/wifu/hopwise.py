@@ -77,7 +77,7 @@ def dropped_at_hops(
         {"run": run, "hop": int(hop["hop"]), "drops": hop[by]} for run, hop in found
     )
     sums = rows.groupby(["run", "hop"])["drops"].sum(min_count=1).unstack("hop")
-    return sums.fillna(0.0).where(sums.notna().any()).mean()
+    return sums.fillna(0.0).mean().where(sums.notna().any())
 
 
 def let_go(results: Results, cell: Cell, flow: int = 1) -> float:

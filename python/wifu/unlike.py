@@ -20,6 +20,7 @@ from wifu import (
     heldback,
     hostcost,
     knowing,
+    lasting,
     misread,
     overlooked,
     roundtrips,
@@ -412,9 +413,14 @@ def tried(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if not apart:
         return ""
     found = [tries.radios(results.plan.runner, cell) for cell in apart[0]]
-    told = dict.fromkeys(radios.words() for radios in found if radios is not None)
+    known = [radios for radios in found if radios is not None]
+    some = any(any(radios.announced) for radios in known)
+    told = dict.fromkeys(
+        radios.words() + (" (no RTS)" if some and not any(radios.announced) else "")
+        for radios in known
+    )
     return (
-        f"Frames are tried up to {', '.join(told)} times in compared cells, and retries are "
+        f"Frames are tried up to {' and '.join(told)} times in compared cells, and retries are "
         "counted up to that limit, those of an RTS with them: who gives up sooner has fewer. There "
         "is neither colour nor bold."
     )
@@ -490,6 +496,7 @@ REASONS = (
     Reason("of too few values for such a percentile", few),
     Reason("flows were hardly there together", strangers),
     Reason("times at which there was no flow are counted", _idle),
+    Reason("runs lasted more than 10 % longer in some", lasting.unlike),
     Reason("rates of few segments, the first of which takes no time", brief),
     Reason("one flow alone has no share", _single),
     Reason("unlike numbers of flows", _counted_flows),

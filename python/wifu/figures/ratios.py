@@ -300,7 +300,35 @@ def _caption(task: Task, cells: Sequence[Cell], frame: Any, limits: tuple[float,
     few = "".join(f" {capital(words)}" for words in beyond)
     without = [c for c in cells if task.told[c.name].instead not in ("", IDENTICAL)]
     lack = _lacking(task, cells, without)
-    return f"{told}.{few}{lack}{cut_off(results, cells, task.metric)}"
+    said = cut_off(results, _with_baselines(task, cells), task.metric)
+    return f"{told}.{few}{lack}{_unlike(task, cells)}{said}"
+
+
+def _with_baselines(task: Task, cells: Sequence[Cell]) -> list[Cell]:
+    """These cells and those by which they are divided: what is to be said is of both."""
+    results, pair = task.results, task.pair
+    names = {c.name for c in cells}
+    for cell in cells:
+        names |= {c.name for c in results.cells({**cell.labels, pair: task.base})}
+    return [c for c in results.plan.cells if c.name in names]
+
+
+def _unlike(task: Task, cells: Sequence[Cell]) -> str:
+    """Which marks are hollow whatever p and interval say, and why."""
+    if task.results.plan.deterministic:
+        return ""
+    whys: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found = task.told[cell.name]
+        if found.unlike and not found.instead:
+            whys.setdefault(found.why, []).append(cell)
+    told = ""
+    for why, hollow in whys.items():
+        if len(hollow) == len(cells):
+            return f" All are hollow whatever p and the interval are: {why}."
+        what = f"Hollow whatever p and the interval are ({why})"
+        told += lacking.named(task.words, cells, hollow, what, task.pair)
+    return told
 
 
 def _lacking(task: Task, cells: Sequence[Cell], without: Sequence[Cell]) -> str:
@@ -324,7 +352,7 @@ def _filled(task: Task, tested: int) -> str:
     return (
         f"filled: p of a paired permutation test, corrected by Holm over all {tested} comparisons "
         f"of this metric, is below {LEVEL:g} and the interval{none} leaves out {task.none:g}; "
-        "hollow: not"
+        "hollow: not, or what is compared is unlike in more than that, as is told"
     )
 
 
@@ -339,7 +367,5 @@ def _pairs(task: Task, cells: Sequence[Cell], frame: Any) -> str:
     pairs = {_key(row, task.results): int(row["n"]) for row in rows}
     n = sorted({pairs.get(key, 0) for key in shown})
     span = str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
-    pair = task.pair
-    base = [c for c in task.results.plan.cells if str(c.labels[pair]) == str(task.base)]
     told = "one pair of runs per cell" if n == [1] else f"n = {span} pairs of runs per cell"
-    return told + left_out(task.results, list({c.name: c for c in [*cells, *base]}.values()))
+    return told + left_out(task.results, _with_baselines(task, cells))

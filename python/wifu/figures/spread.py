@@ -137,7 +137,7 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     legends.above(figure, list(handles.values()), list(handles))
     what = f"{words.metric(name)} of the runs" if name else "goodput of the flows"
     total = sum(x.size for x in samples)
-    told = counts(results, cells, name)
+    told = _values(results, cells, name)
     caption = f"Empirical distribution of the {what}; {total} values, {told}."
     if pool:
         caption += f" All of {' and '.join(words.axis(axis) for axis in pool)} together."
@@ -284,6 +284,23 @@ def _cdf_sample(results: Results, cells: Sequence[Cell], name: str | None) -> st
     rows = results.flows[results.flows["cell"].isin(names) & (results.flows["status"] == "ok")]
     rows = carriers(rows) if len(rows) else rows
     return stats.clean(rows["goodput_bps"].to_numpy(float)) / 1e6
+
+
+def _values(results: Results, cells: Sequence[Cell], name: str | None) -> str:
+    """Of how many runs the values of curves are, in words."""
+    if name is None:
+        return counts(results, cells)
+    sizes = [_cdf_sample(results, [c], name).size for c in cells]
+    least = [bands.longer(results, [c], name) for c in cells]
+    have = results.ok["cell"].value_counts()
+    all_told = all(
+        size + more == int(have.get(c.name, 0))
+        for c, size, more in zip(cells, sizes, least, strict=True)
+    )
+    lack = "were cut off" if any(least) else "have no value"
+    if any(least) and not all_told:
+        lack += " or have no value"
+    return counted(results, cells, sizes, lack)
 
 
 def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
