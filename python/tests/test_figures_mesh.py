@@ -145,6 +145,21 @@ def test_a_map_of_which_no_link_is_recorded_has_no_scale(tmp_path: Path) -> None
     assert "Neither links nor wires are recorded." in caption and "colour" not in caption
 
 
+def test_a_waterfall_that_is_of_one_run_mostly_says_so(tmp_path: Path) -> None:
+    """As of a flow that starves in the others."""
+
+    def starved(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for hop in outcome["hops"] if "newreno" in scenario["flow"][0]["protocol"] else ():
+            hop["packets"] = 1842 if scenario["run"] == 2 else 2
+        return FakeResult(outcome, {})
+
+    found = changed(tmp_path, starved, TEXT.replace("runs = 1", "runs = 5"))
+    _, caption = drawn(found, kind="waterfall")
+    told = "mostly of one run: protocol tcp-newreno: 100% of the packets of one run of 5."
+    assert told in caption.replace(" (rfc-modern)", ""), caption
+
+
 def test_a_waterfall_over_wires_has_no_air(tmp_path: Path) -> None:
     def partly(scenario: dict[str, Any]) -> FakeResult:
         outcome = json.loads(fake(scenario).json())

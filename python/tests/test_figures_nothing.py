@@ -204,3 +204,13 @@ def test_a_sequence_graph_of_who_never_connected_says_so(tmp_path: Path, again: 
     assert figure.axes[0].get_title(loc="left") == told
     line = np.asarray(figure.axes[0].get_lines()[0].get_xydata())
     assert line.tolist() == [[0.1, 0.0], [10.0, 0.0]]
+
+
+def test_a_recovery_of_the_first_octet_begins_where_that_was_sent(tmp_path: Path) -> None:
+    """It goes again as -0.5, for there is no -0."""
+    sent = [(0.6, 0.0), (0.7, 3000.0), (2.5, -0.5)]
+    figure, _ = graph(tmp_path, sending(sent, [(2.6, 3000.0), (2.7, 6000.0)]))
+    below = figure.axes[1]
+    low, high = below.get_xlim()
+    assert low < 0.6 and high > 2.7
+    assert below.get_ylim()[1] > 3.0, "with all that had been sent"

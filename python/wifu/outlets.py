@@ -146,11 +146,48 @@ def _beyond(wires: Wires, air: set[str], begin: str, without: str) -> set[str]:
 
 
 def warnings(plan: Plan) -> list[str]:
-    """Disciplines that are compared with queues that drop what finds them full, at nodes where
-    transports wait for room instead.
+    """Disciplines or lengths of queues that are compared at nodes where transports wait for room
+    in them.
     """
     if plan.runner != "mesh" or plan.substrate != "sim":
         return []
+    return [*_disciplines(plan), *_lengths(plan)]
+
+
+def _lengths(plan: Plan) -> list[str]:
+    """Lengths of queues that are compared at nodes where transports wait for room instead, in front
+    of what may be the narrowest link of the way.
+    """
+    found: dict[tuple[int, str], set[int]] = {}
+    for cell in plan.cells:
+        for n, flow in listed_flows(cell.scenario):
+            node = str(flow.get("from"))
+            at = outlet(cell.scenario, node, str(flow.get("to")))
+            plain = flow.get("protocol") != "udp" and discipline(cell.scenario, node) is None
+            if at is not None and plain and (at.toward or _neighbours(cell.scenario, flow)):
+                found.setdefault((n, node), set()).add(at.queue)
+    own = [f"flow {n} at {at}" for (n, at), lengths in found.items() if len(lengths) > 1]
+    if not own:
+        return []
+    return [
+        "queues of several lengths are compared at the node where the data begins "
+        f"({first(own, 4)}): a transport waits for room there and loses nothing, however short "
+        "the queue is. What the length of a router's queue does is seen where the narrow link is a "
+        "hop further on."
+    ]
+
+
+def _neighbours(scenario: Scenario, flow: Mapping[str, Any]) -> bool:
+    """Whether both ends of a flow stand beside each other in a chain of radios."""
+    words = str(_topology(scenario).get("words", "")).partition(",")[0].strip()
+    ends = [str(flow.get(end)).removeprefix("n") for end in ("from", "to")]
+    if words != "linear" or not all(end.isdigit() for end in ends):
+        return False
+    return abs(int(ends[0]) - int(ends[1])) == 1
+
+
+def _disciplines(plan: Plan) -> list[str]:
+    """Disciplines that are compared with queues that drop what finds them full."""
     kinds: dict[tuple[int, str], set[str | None]] = {}
     for cell in plan.cells:
         for n, flow in listed_flows(cell.scenario):

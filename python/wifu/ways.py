@@ -332,7 +332,7 @@ def above(results: Results, cells: Sequence[Cell], metric: str) -> str:
     every = [_excess(results, group, metric) for group in groups]
     found = max(every, key=lambda own: float(own.max() / own.min()))
     return (
-        f"By cell that is {found.min() - 1:+.0%} ({found.idxmin()}) to {found.max() - 1:+.0%} "
-        f"({found.idxmax()}) beside what was carried: there is neither colour nor bold where it is "
+        f"Furthest apart of compared cells are {found.min() - 1:+.0%} ({found.idxmin()}) and "
+        f"{found.max() - 1:+.0%} ({found.idxmax()}) beside what was carried: there is neither colour nor bold where it is "
         f"more than {EVEN - 1:.0%} apart."
     )

@@ -39,6 +39,9 @@ APART = 5.0
 
 OWN = " (own scale)"
 
+MOSTLY = 0.5
+"""If a run has more than this share of all packets of a hop, means are said to be its."""
+
 
 def _quality_map() -> ListedColormap:
     """Bad links pale and warm, good ones dark and cold; the better the darker, also in grey: most
@@ -224,7 +227,8 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
         caption += "mesh when its source's lane takes it, and its wait there is in the first bar; "
         caption += "without, that in the source's send buffer is in none."
     caption += _in_nodes([hop for _, hops, _ in found for hop in hops])
-    caption += _crossed([(names[cell.name], hops, n) for cell, hops, n in found])
+    every = [(names[cell.name], hops, n) for cell, hops, n in found]
+    caption += _crossed(every) + _mostly_one(every)
     if none := [names[cell.name] for cell, hops, _ in having if not hops]:
         caption += f" Not shown, as none of these packets is recorded: {_listed(none)}."
     return figure, "Where a packet's time goes", caption + rest
@@ -299,6 +303,19 @@ def _crossed(found: Sequence[tuple[str, Sequence[Mapping[str, Any]], int]]) -> s
     return f" Packets that came across a hop, per run: {_listed(said)}."
 
 
+def _mostly_one(found: Sequence[tuple[str, Sequence[Mapping[str, Any]], int]]) -> str:
+    """What a caption says of means that are of one run, which had most of the packets, as where a
+    flow starves in the others.
+    """
+    said = []
+    for title, hops, n in found:
+        most = hops[0]["most"]
+        if n > 2 and most > MOSTLY:
+            share = f"{most:.0%} of the packets of one run of {n}"
+            said.append(f"{title}: {share}" if title else share)
+    return f" Means are over all packets, mostly of one run: {_listed(said)}." if said else ""
+
+
 def _listed(names: Sequence[str]) -> str:
     """The first of some names, and how many more there are."""
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
@@ -321,6 +338,7 @@ def _hops(
     links: dict[int, set[str]] = {}
     silent: set[int] = set()
     unheld: set[int] = set()
+    greatest: dict[int, float] = {}
     runs = results.ok[results.ok["cell"] == cell.name]["run"]
     for run in runs:
         outcome = results.outcome(cell, int(run))
@@ -333,6 +351,8 @@ def _hops(
                 silent.add(hop["hop"])
             if hop["from"] in splits.splitters(outcome) and "splitter_s" not in hop:
                 unheld.add(hop["hop"])
+            crossed = float(hop.get("packets") or 0.0)
+            greatest[hop["hop"]] = max(greatest.get(hop["hop"], 0.0), crossed)
             total = sums.setdefault(hop["hop"], {"packets": 0.0, **{k: 0.0 for k, *_ in PARTS}})
             for part in total:
                 # Of a wire it is the time that sending takes: there is no air.
@@ -345,6 +365,7 @@ def _hops(
         one = next(iter(links[number])) if len(links[number]) == 1 else None
         named = {"name": one or f"hop {number}", "several": one is None}
         known = {"told": number not in silent, "held": number not in unheld}
+        known |= {"most": greatest[number] / packets}
         out.append({**named, **known, **means})
     return out, len(runs)
 

@@ -263,6 +263,8 @@ def _segments(results: Results, cell: Cell, flow: int, run: int) -> Segments:
         else (sent.index.to_numpy(float), sent.to_numpy(float) / 1e3)
     )
     new = offsets >= 0
+    # The first octet that goes again is written as half of one, for there is no -0.
+    again = np.where(-offsets[~new] < 1e-3, 0.0, -offsets[~new])
     delivered = series.get(f"flow.{flow}.delivered")
     line = (nothing, nothing)
     if delivered is not None:
@@ -276,7 +278,7 @@ def _segments(results: Results, cell: Cell, flow: int, run: int) -> Segments:
             line = (np.append(line[0], last), np.append(line[1], line[1][-1]))
     opened = np.inf if flow in there.apart else float(one.get("connected_s") or -np.inf)
     return Segments(
-        (times[new], offsets[new]), (times[~new], -offsets[~new]), (nothing, nothing), line,
+        (times[new], offsets[new]), (times[~new], again), (nothing, nothing), line,
         "delivered in order", opened,
     )  # fmt: skip
 
