@@ -39,7 +39,7 @@ def test_lengths_of_a_queue_that_loses_nothing(words: str, to: str, of: str, tol
     text = PLAN.replace("{words}", words).replace("{to}", to).replace("{of}", of)
     plan = plans.parse(text.replace('app = "file"\n', "") if of == "udp" else text)
     found = outlets.warnings(plan)
-    assert [f"flow 1 at n1): a transport waits for room" in w for w in found] == [True] * told
+    assert ["flow 1 at n1): a transport waits for room" in w for w in found] == [True] * told
 
 
 def test_another_nodes_queue_is_no_matter() -> None:

@@ -37,6 +37,7 @@ from wifu.api import Results
 from wifu.campaign import Campaign, check_scenarios
 from wifu.emulated import Emulated, InvalidRun, as_there, node_of, sweep
 from wifu.errors import LabError, PlanError
+from wifu.figures import beside, style
 from wifu.flows import flows_of
 from wifu.plan import Plan
 from wifu.runner import Timed
@@ -542,6 +543,26 @@ def test_times_of_transfers_that_were_cut_off_stay_open(tmp_path: Path, lock: Pa
     assert all(r.words()[2].startswith("≥ ") and r.words()[3:5] == ["-", "-"] for r in rows)
     assert "(1 of 5 transfers unfinished)" in rows[0].words()[2]
     assert any("on emu: 4 of 20 transfers were cut off" in note for note in found.notes())
+
+
+def test_where_all_were_cut_off_the_least_is_known(tmp_path: Path, lock: Path) -> None:
+    def change(flow: dict[str, Any], _run: int) -> None:
+        flow |= {"finished": False, "last_byte_s": None}
+
+    both(tmp_path, change, plan(TEXT.replace('"timeouts"]', '"delay"]')))
+    found = diverge.of_folder(tmp_path)
+    assert found is not None
+    rows = [r for r in found.rows if r.metric == "delay"]
+    assert {r.verdict for r in rows} == {diverge.OPEN}
+    assert all(r.words()[2].startswith("≥ ") for r in rows)
+    every = list(diverge.results_by_substrate(tmp_path).values())
+    with style.context(2):
+        figure, _, caption = beside.substrates(every, found, "delay")
+        figure.draw_without_rendering()
+    # A caption stands for itself where a figure is taken out of its report.
+    assert "On emu: 20 of 20 transfers were cut off" in caption
+    signs = [t.get_text() for t in figure.axes[0].texts]
+    assert signs.count("≥") == len(rows) and "0" not in signs
 
 
 def test_divergence_is_in_files_report_and_on_the_screen(tmp_path: Path, lock: Path) -> None:

@@ -318,10 +318,17 @@ def sentence(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if not rates and not of_finished(metric):
         return ""
     if of_finished(metric) and (few := short(results, cells, metric))[0]:
-        return (
+        slow = (
             f"{few[0]} of {few[1]} flows had fewer files than others by the end of their run, and "
             "weigh less: they are the slowest."
         )
+        return " ".join(filter(None, (slow, _so_far(results, cells, metric))))
+    return _so_far(results, cells, metric)
+
+
+def _so_far(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What is to be said of transfers that were cut off or failed, of a metric that they change."""
+    rates = parts(metric)[0] in _RATES
     cut, of = count(results, cells, metric)
     if not cut:
         return ""

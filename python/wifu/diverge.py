@@ -363,17 +363,24 @@ def _cautions(found: Sequence[Results], words: Words) -> Iterator[str]:
         if cost := hostcost.elsewhere(found[0].plan, other.plan):
             yield f"{cost}."
     for metric in found[0].plan.metrics:
-        said: dict[str, list[str]] = {}
-        for results in found:
-            cells = list(results.plan.cells)
-            told = [cutoff.sentence(results, cells, metric)]
-            told += cautions.notes(results, cells, metric)
-            for sentence in filter(None, told):
-                said.setdefault(sentence, []).append(results.plan.substrate)
-        for sentence, substrates in said.items():
-            yield f"{words.metric(metric)}, on {', '.join(substrates)}: {sentence}"
-        if parts(metric)[0] == "srtt" and {r.plan.substrate for r in found} - {"sim"}:
-            yield SRTT
+        for on, sentence in said_of(found, metric):
+            yield f"{words.metric(metric)}, {on}: {sentence}" if on else sentence
+
+
+def said_of(found: Sequence[Results], metric: str) -> Iterator[tuple[str, str]]:
+    """What is to be said beside a metric, each with the substrates that it is said of (`on sim`);
+    or with nothing, if that is of all.
+    """
+    said: dict[str, list[str]] = {}
+    for results in found:
+        cells = list(results.plan.cells)
+        told = [cutoff.sentence(results, cells, metric)]
+        told += cautions.notes(results, cells, metric)
+        for sentence in filter(None, told):
+            said.setdefault(sentence, []).append(results.plan.substrate)
+    yield from ((f"on {', '.join(of)}", sentence) for sentence, of in said.items())
+    if parts(metric)[0] == "srtt" and {r.plan.substrate for r in found} - {"sim"}:
+        yield "", SRTT
 
 
 def _corrected(rows: Sequence[Row]) -> tuple[Row, ...]:
@@ -410,7 +417,11 @@ def _row(metric: str, cell: Cell, first: Results, other: Results, tolerance: flo
         for (r, c), bound, sample in zip(sides, least, (x, y), strict=True)
     )
     missing, why = (0, 0), ""
-    if not (len(x) and len(y)):
+    if not (len(x) and len(y)) and all(b or len(s) for b, s in zip(least, (x, y), strict=True)):
+        # Of a side all were cut off: the least that it can be is known.
+        verdict = OPEN
+        difference = relative = stats.mean_interval(())
+    elif not (len(x) and len(y)):
         verdict = FAILED if (why := _none_came(sides)) else ABSENT
     elif not enough:
         verdict = FEW

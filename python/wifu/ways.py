@@ -333,6 +333,6 @@ def above(results: Results, cells: Sequence[Cell], metric: str) -> str:
     found = max(every, key=lambda own: float(own.max() / own.min()))
     return (
         f"Furthest apart of compared cells are {found.min() - 1:+.0%} ({found.idxmin()}) and "
-        f"{found.max() - 1:+.0%} ({found.idxmax()}) beside what was carried: there is neither colour nor bold where it is "
-        f"more than {EVEN - 1:.0%} apart."
+        f"{found.max() - 1:+.0%} ({found.idxmax()}) beside what was carried: there is neither "
+        f"colour nor bold where it is more than {EVEN - 1:.0%} apart."
     )

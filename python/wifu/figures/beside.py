@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from wifu import cutoff, stats
 from wifu.api import Results
-from wifu.diverge import ABSENT, FAILED, SKIPPED, Divergence
+from wifu.diverge import ABSENT, FAILED, SKIPPED, Divergence, said_of
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
 from wifu.figures.compare import bar, capital, on_bar
@@ -67,7 +67,10 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     legends.above(figure, [style.patch(_look(name)) for name in names], names)
     title = f"{label[:1].upper()}{label[1:]} on {', '.join(names)}"
     caption = f"{capital(label)}; {_counts(every, known)}; whiskers: 95 % interval (Student t)."
-    return figure, title, " ".join([caption, *(capital(s) for s in found.left_out(metric))])
+    said = [
+        f"{capital(on)}: {told}" if on else capital(told) for on, told in said_of(every, metric)
+    ]
+    return figure, title, " ".join([caption, *map(capital, found.left_out(metric)), *said])
 
 
 def _counts(every: Sequence[Results], known: Collection[tuple[str, str]]) -> str:
@@ -110,10 +113,11 @@ def _draw(
             continue
         cell = of[name]
         i = results.interval(metric, cell)
-        if not results.sample(metric, cell.labels).to_numpy(float).any():
+        least = cutoff.least(results, cell, metric)
+        if not least and not results.sample(metric, cell.labels).to_numpy(float).any():
             on_bar(axis, n + at, i, scale, "0")
             continue
-        if least := cutoff.least(results, cell, metric):
+        if least:
             i = replace(i, low=math.nan, high=math.nan)
         bar(axis, n + at, width, look, i, scale)
         if least:
