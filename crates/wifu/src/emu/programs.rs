@@ -170,10 +170,17 @@ pub struct Way {
     /// What a sender of datagrams sent where it was held back, and what it was to send, bit/s of
     /// real time.
     pub held: Option<(f64, f64)>,
+    /// For how long datagrams still arrived after their sender had stopped, seconds of real time,
+    /// if that is worth a word: they had waited in queues.
+    pub tail: Option<f64>,
 }
 
 /// A sender of datagrams that got less than this share of its rate off was held back.
 const OFF: f64 = 0.95;
+
+/// Datagrams that arrive for longer than this share of the time for which their sender sent, after
+/// it had stopped, had waited in queues.
+const TAIL: f64 = 0.05;
 
 /// The directions that the JSON of a client tells of, `datagram`s or not.
 fn ways(all: &Json, datagram: bool) -> Vec<Way> {
@@ -192,6 +199,9 @@ fn ways(all: &Json, datagram: bool) -> Vec<Way> {
         let queued = datagrams(told).filter(|_| datagram);
         let wanted = all["start"]["test_start"]["target_bitrate"].as_f64();
         let streams = all["start"]["test_start"]["num_streams"].as_f64();
+        let [sent_s, received_s] = sums.map(|sum| sum["seconds"].as_f64());
+        let tail = sent_s.zip(received_s);
+        let tail = tail.and_then(|(s, r)| (r - s > TAIL * s).then_some(r - s));
         let held = rate(sums[0]).zip(wanted.zip(streams).map(|(each, n)| each * n));
         Way {
             back,
@@ -200,6 +210,7 @@ fn ways(all: &Json, datagram: bool) -> Vec<Way> {
             retransmits: sums[0]["retransmits"].as_u64(),
             late: late(sums).filter(|_| !datagram),
             held: held.filter(|(sent, wanted)| datagram && *sent < OFF * wanted),
+            tail: tail.filter(|_| datagram),
         }
     };
     let other = end["sum_received_bidir_reverse"].is_object();
@@ -498,6 +509,17 @@ impl Drop for Reaped {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn datagrams_that_arrive_later_are_told() {
+        let tail = |datagram: bool, seconds: f64| {
+            let all = serde_json::json!({"end": {"sum_sent": {"seconds": 2.0},
+                "sum_received": {"seconds": seconds}}});
+            ways(&all, datagram)[0].tail
+        };
+        assert_eq!(tail(true, 2.75), Some(0.75));
+        assert_eq!((tail(true, 2.05), tail(false, 2.75)), (None, None));
+    }
 
     #[test]
     fn answers_come_back() {

@@ -212,6 +212,13 @@ impl Session {
                 wanted / 1e6
             );
         }
+        if let Some(tail) = way.tail {
+            // What waited in queues is neither lost nor in a rate of the time of sending.
+            text += &format!(
+                "; the last arrived {:.2} s after it had stopped",
+                tail / self.dilation
+            );
+        }
         if let Some(n) = way.retransmits {
             let s = if n == 1 { "" } else { "s" };
             let until = way.late.map_or("", |_| " while it wrote");
