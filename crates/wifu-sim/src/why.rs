@@ -198,9 +198,9 @@ impl Losses {
             (
                 "unheard",
                 self.unheard,
-                "a station that it senses on the mean, or the receiver, was on the air, and one did \
-                 not hear the other for that moment (it faded, or it answered somebody who is not \
-                 sensed)",
+                "a station that it senses on the mean, or the receiver, was on the air, one of the \
+                 two unheard by the other just then (faded, preamble missed, or an answer to \
+                 somebody who is not sensed)",
             ),
             ("noise", self.noise, "noise"),
             (
@@ -382,8 +382,8 @@ mod tests {
                  sender does not sense (hidden; n4 during n1 > n2: 60); 15 % noise; 11 % a \
                  station that it senses, or the receiver, began in the same slot; 10 % the ACK was \
                  lost; 4.0 % a station that it senses on the mean, or the receiver, was on the air, \
-                 and one did not hear the other for that moment (it faded, or it answered somebody \
-                 who is not sensed)"
+                 one of the two unheard by the other just then (faded, preamble missed, or an \
+                 answer to somebody who is not sensed)"
             )
         );
     }

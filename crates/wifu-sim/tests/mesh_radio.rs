@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex};
 use wifu_core::{Chain, Handler, Hook, Hooks, HopCx, Packet, Seat, Verdict};
 use wifu_engine::Blueprint;
 use wifu_radio::OnAir;
+use wifu_radio::trace::{FrameKind, NOBODY, What};
 use wifu_sim::causes::Causes;
 use wifu_sim::mesh::{Seen, Simulation, Tap};
 use wifu_sim::outcome::{HopOutcome, Outcome, PacketOutcome};
 use wifu_sim::scenario::Scenario;
 use wifu_sim::why;
-use wifu_wire::Rng;
 use wifu_wire::pcapng::Direction;
+use wifu_wire::{Rng, Time};
 
 fn open(spec: &str) -> Result<Arc<Blueprint>, String> {
     wifu_parts::blueprint(spec).map_err(|e| e.to_string())
@@ -1029,6 +1030,59 @@ fn who_walks_is_hidden_only_while_it_is() {
     assert!(
         together > 5 * hidden && hidden > 0,
         "near: {hidden} {together}"
+    );
+}
+
+#[test]
+fn the_same_slot_is_where_frames_began_in_it() {
+    // With fading, stations that sense each other on the mean miss each other's frames.
+    let run = |sigma: &str| {
+        let text = format!(
+            "[topology]\nwords = \"linear,4\"\nset = \"TB-A\"\n{sigma}{}[record]\nframes = true\n\
+             [stop]\ntime = \"60s\"\n",
+            flow(
+                "n1",
+                "n4",
+                "protocol = \"tcp-newreno\"\napp = \"file\"\nbytes = \"1M\""
+            )
+        );
+        let mut watched = simulation(&text);
+        watched.run();
+        let mut began = vec![Vec::new(); 4];
+        let (mut inside, mut outside) = ([0, 0], [0, 0]);
+        for r in watched.take_frames() {
+            let sent = r.what == What::Sent && r.kind == FrameKind::Data;
+            if sent {
+                began[usize::from(r.node)].push(r.time);
+            }
+            let named = r.other != NOBODY && !r.unsensed() && r.kind == FrameKind::Data;
+            if r.what != What::Lost || !named {
+                continue;
+            }
+            let own = *began[usize::from(r.peer)].last().expect("it was sent");
+            let near = |at: &&Time| at.0.abs_diff(own.0) <= 9_000;
+            let both = began[usize::from(r.other)]
+                .iter()
+                .rev()
+                .take(9)
+                .any(|at| near(&at));
+            let of = if both { &mut inside } else { &mut outside };
+            of[usize::from(r.unheard())] += 1;
+        }
+        (inside, outside)
+    };
+    let (inside, outside) = run("");
+    assert_eq!(inside[1], 0, "they began in the same slot");
+    assert!(
+        inside[0] > 100 && outside[1] > 100,
+        "{inside:?} {outside:?}"
+    );
+    // The rest are acknowledgements of frames that began with the lost one.
+    assert!(outside[0] < inside[0], "{inside:?} {outside:?}");
+    let (steady, missed) = run("[topology.fading]\nsigma_db = 0.0\n");
+    assert!(
+        steady[0] > 100 && missed[1] * 3 < outside[1],
+        "{steady:?} {missed:?}"
     );
 }
 
