@@ -365,8 +365,7 @@ def _hops(
         one = next(iter(links[number])) if len(links[number]) == 1 else None
         named = {"name": one or f"hop {number}", "several": one is None}
         known = {"told": number not in silent, "held": number not in unheld}
-        known |= {"most": greatest[number] / packets}
-        out.append({**named, **known, **means})
+        out.append({**named, **known, "most": greatest[number] / packets, **means})
     return out, len(runs)
 
 

@@ -40,8 +40,8 @@ struct Sampled {
 /// Whose number it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whose {
-    /// The connection's of the sender (0) or the receiver (1); of questions and answers, who answers
-    /// is the sender.
+    /// The connection's of the sender (0) or the receiver (1); of questions and answers, who
+    /// answers is the sender.
     End(usize),
     /// That of the lane of this node, from the flow's sender to its receiver.
     Lane(u16),
