@@ -218,7 +218,10 @@ pub struct RttFacts {
     pub srtt: Span,
     /// Variation (RFC 6298).
     pub var: Span,
-    /// The smallest sample.
+    /// The smallest sample, that of the handshake among them. A SYN is a short packet: over radios
+    /// its round trip takes a fraction of that of data, also where no queue is, and stays the
+    /// smallest. What compares round trips of data with the smallest keeps its own, from the signal
+    /// `rtt` without the samples that come while `tx.una` is one past `tx.iss`.
     pub min: Span,
     /// How many samples were taken.
     pub samples: u32,

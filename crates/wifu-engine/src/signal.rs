@@ -92,7 +92,11 @@ pub struct Congested {
 pub struct RttSample {
     /// The round-trip time.
     pub rtt: Span,
-    /// IP length of the segment that was timed.
+    /// IP length of the segment that was timed, as far as the part that timed it knows. It is that
+    /// of a full segment for the handshake's, whose options are not complete when it is stamped,
+    /// and with `rfc6298` wherever no echoed timestamp says which segment it was (without
+    /// timestamps, with `trips=linux`). So it does not tell the handshake's sample from others:
+    /// that is the one that comes while `tx.una` is one past `tx.iss`.
     pub data_bytes: u32,
     /// IP length of its acknowledgement.
     pub ack_bytes: u32,

@@ -100,6 +100,7 @@ const STAMPS: usize = 256;
 struct Stamp {
     ts: u32,
     at: Time,
+    /// IP length; 0: not known here, as of a SYN, whose options other parts complete.
     bytes: u32,
 }
 
@@ -186,7 +187,8 @@ impl Rfc6298 {
         ((now.0 / self.unit.0) as u32).max(1)
     }
 
-    /// When the stamp was made and how long its packet was: remembered, or from the clock.
+    /// How long ago the stamp was made and how long its packet was: remembered, or from the clock,
+    /// then 0.
     fn echoed(&self, echo: u32, now: Time) -> (Span, u32) {
         let s = &self.stamps[echo as usize % STAMPS];
         if s.ts == echo && s.at != Time::ZERO {
@@ -356,11 +358,15 @@ impl Component for Rfc6298 {
         };
         let at = ts as usize % STAMPS;
         if self.stamps[at].ts != ts {
-            let bytes = payload + cx.board.conn.overhead;
+            let syn = out.head.options.ts_ok;
             self.stamps[at] = Stamp {
                 ts,
                 at: cx.now,
-                bytes,
+                bytes: if syn {
+                    0
+                } else {
+                    payload + cx.board.conn.overhead
+                },
             };
         }
     }
@@ -486,6 +492,40 @@ mod tests {
             assert_eq!(t.board.rtt.samples, samples, "{ack}");
         }
         assert_eq!(t.board.rtt.srtt, Span::MILLI * 51);
+    }
+
+    /// Behaviour 6: the handshake's round trip is taken for that of a full segment, at either end.
+    #[test]
+    fn the_handshakes_sample_has_the_length_of_a_full_segment() {
+        for answers in [false, true] {
+            let mut t = Bench::new(&RFC6298, &[]).unwrap();
+            t.signal(Signal::Connect);
+            (t.board.conn.peer.ts_ok, t.board.rx.synced) = (answers, answers);
+            (t.board.conn.mss, t.board.conn.overhead) = (1448, 52);
+            let timed = |t: &mut Bench, ms: u64, syn: bool, number: u32| {
+                t.advance(Time::ZERO + Span::MILLI * ms);
+                let mut head = Head::default();
+                if syn {
+                    head.flags = Flags::SYN;
+                    head.ack = answers.then_some(Seq(1));
+                }
+                t.stamp(Kind::New, &mut head);
+                let mut heard = Head::default();
+                (heard.ack, heard.ts) = (Some(Seq(number)), Some(1));
+                heard.ts_echo = head.ts.unwrap();
+                t.advance(t.now + Span::MILLI);
+                t.board.tx.max = Seq(number);
+                let (_, said) = t.segment(&heard, &[]);
+                t.board.tx.una = Seq(number);
+                said.into_iter().find_map(|signal| match signal {
+                    Signal::Rtt(sample) => Some(sample.data_bytes),
+                    _ => None,
+                })
+            };
+            assert_eq!(timed(&mut t, 100, true, 1), Some(1500), "{answers}");
+            t.board.conn.peer.ts_ok = true;
+            assert_eq!(timed(&mut t, 200, false, 2), Some(52), "no payload");
+        }
     }
 
     #[test]
