@@ -87,25 +87,14 @@ pub(crate) fn resolve_params(
     }
     for (key, text) in &c.params {
         let what = match owners(&specs, key)[..] {
-            [] => {
-                let names = specs.iter().flat_map(|(_, s)| s.iter().map(|p| p.name));
-                // A part may be named by its role at the same place.
-                let roles = Role::ALL.into_iter().map(Role::key);
-                let lane = c.lane.iter().flat_map(|lane| &lane.parts);
-                let lane = lane.filter_map(|p| registry.parts().find(&p.name));
-                let lane = lane.flat_map(|d| d.params).map(|p| p.name);
-                unknown_here("parameter", bare(key), names.chain(roles), ("lane.", lane))
-            }
+            [] => not_here(c, &specs, registry, (key, text)),
             [i] => {
                 problems.extend(set(i, key, text).err());
                 continue;
             }
             ref several => {
-                let roles: Vec<String> = several
-                    .iter()
-                    .map(|i| format!("{}.{key}", specs[*i].0))
-                    .collect();
-                format!("several parts have it; write one of {}", roles.join(", "))
+                let all = with_roles(&specs, several, key);
+                format!("several parts have it; write one of {all}")
             }
         };
         problems.push(Problem {
@@ -114,6 +103,47 @@ pub(crate) fn resolve_params(
         });
     }
     (values, unused)
+}
+
+/// What is wrong with a key that no part of the composition has: another name was meant, or what
+/// stands before it is no role, or not that of its part. Probes have the part's name there.
+fn not_here(
+    c: &Composition,
+    specs: &[Specs],
+    registry: &Registry,
+    (key, text): (&str, &str),
+) -> String {
+    let name = bare(key);
+    let lane = if c.name.starts_with("lane.") {
+        "lane."
+    } else {
+        ""
+    };
+    match owners(specs, name)[..] {
+        [] => {}
+        [_] => return format!("a parameter is set by its name alone: write `{lane}{name}={text}`"),
+        ref several => {
+            let all = with_roles(specs, several, name);
+            return format!("several parts have `{name}`; write one of {all}");
+        }
+    }
+    let names = specs.iter().flat_map(|(_, s)| s.iter().map(|p| p.name));
+    // A part may be named by its role at the same place, and a profile.
+    let roles = Role::ALL.into_iter().map(Role::key);
+    let names = names.chain(roles).chain(["profile"]);
+    let parts = c.lane.iter().flat_map(|lane| &lane.parts);
+    let parts = parts.filter_map(|p| registry.parts().find(&p.name));
+    let below = parts.flat_map(|d| d.params).map(|p| p.name);
+    unknown_here("parameter", name, names, ("lane.", below))
+}
+
+/// A parameter of several parts, each time with the role that says whose it is.
+fn with_roles(specs: &[Specs], owners: &[usize], name: &str) -> String {
+    let all: Vec<String> = owners
+        .iter()
+        .map(|i| format!("{}.{name}", specs[*i].0))
+        .collect();
+    all.join(", ")
 }
 
 /// A key of a profile that no part of the registry declares, here or elsewhere.

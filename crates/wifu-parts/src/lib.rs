@@ -77,6 +77,30 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_that_nothing_takes_is_told_what_to_write() {
+        let said = |setting: &str| {
+            let spec = format!("tcp-sack,{setting}");
+            blueprint(&spec).unwrap_err().to_string()
+        };
+        for (setting, needs) in [
+            ("newreno.cwv=on", "set by its name alone: write `cwv=on`"),
+            ("gates.iw=2", "set by its name alone: write `iw=2`"),
+            (
+                "newreno.cvw=on",
+                "no parameter is called `cvw`; did you mean `cwv`?",
+            ),
+            (
+                "profil=linux",
+                "no parameter is called `profil`; did you mean `profile`?",
+            ),
+            ("nope=1", "watch, profile"),
+        ] {
+            let said = said(setting);
+            assert!(said.contains(needs), "{setting}: {said}");
+        }
+    }
+
+    #[test]
     fn what_a_profile_sets_and_nothing_takes_is_named() {
         let unused = |spec: &str| blueprint(spec).unwrap().unused.clone();
         assert_eq!(unused("tcp-reno,profile=rfc-modern"), [""; 0]);
