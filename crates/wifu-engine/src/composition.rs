@@ -223,6 +223,19 @@ impl Library {
         self
     }
 
+    /// The protocols of `other` whose place [`Library::merge`] gives them is that of another one.
+    pub fn replaced<'a>(&self, other: &'a Library) -> Vec<&'a str> {
+        let whole = |of: &Library, name: &str| {
+            let own = of.protocols.get(name).cloned();
+            let beside = (of.handlers.get(name).cloned(), of.lanes.get(name).cloned());
+            own.map(|own| (own, beside))
+        };
+        let differs =
+            |name: &&str| whole(self, name).is_some_and(|w| Some(w) != whole(other, name));
+        let names = other.order.iter().map(String::as_str);
+        names.filter(differs).collect()
+    }
+
     /// A text from which [`Library::parse`] reads the same again, in order of names.
     pub fn to_toml(&self) -> String {
         let text = |(key, value): &(String, String)| (key.clone(), Toml::String(value.clone()));

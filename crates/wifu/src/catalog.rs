@@ -456,14 +456,17 @@ fn is_path(word: &str) -> bool {
 /// # Errors
 /// The file can't be read or is no composition file.
 pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let built_in = registry;
     let mut registry = args.known.with(registry)?;
-    let mut names = Vec::new();
+    let (mut names, mut replaced) = (Vec::new(), Vec::new());
     let word = args.path.to_str().filter(|_| !args.path.exists());
     match word.filter(|w| !is_path(w) || registry.resolve(w).is_ok()) {
         Some(spec) => names.push(spec.to_string()),
         None => {
             let own = known::read(&args.path)?;
             names.extend_from_slice(own.protocols());
+            let others = registry.library().replaced(&own).into_iter();
+            replaced.extend(others.map(str::to_string));
             registry = registry.with_library(own);
         }
     }
@@ -480,9 +483,14 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
         match checked(name, args.substrate, &registry) {
             Ok((b, unnoticed, without)) => {
                 let id = format!("{:08x}", b.id);
+                let replaces = replaced.contains(name);
                 if !args.json {
+                    let place = match replaces {
+                        true => format!("; {}", known::replaces(name, built_in)),
+                        false => String::new(),
+                    };
                     let notes = notes(&b, unnoticed.as_deref(), args.substrate.is_none());
-                    println!("{name}: ok, id {id}{notes}");
+                    println!("{name}: ok, id {id}{place}{notes}");
                     for said in &without {
                         println!("  {said}");
                     }
@@ -490,6 +498,7 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
                 reports.push(json!({
                     "protocol": name, "ok": true, "id": id, "unused": b.unused,
                     "relays_noticed": unnoticed.is_none(), "goes_without": without,
+                    "replaces": replaces,
                 }));
             }
             Err(e) => {

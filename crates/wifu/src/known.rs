@@ -74,8 +74,19 @@ impl Known {
     /// As [`Libraries::with`]; a file can't be read or is no composition file.
     pub fn with(&self, registry: &Registry) -> anyhow::Result<Registry> {
         let mut all = self.libraries.with(registry)?;
-        for path in told_by(FILES).chain(self.file.iter().cloned()) {
+        for path in told_by(FILES) {
             all = all.with_library(read(&path)?);
+        }
+        for path in &self.file {
+            let more = read(path)?;
+            for name in all.library().replaced(&more) {
+                let file = path.display();
+                eprintln!(
+                    "Note: {name} is what {file} says, {}",
+                    replaces(name, registry)
+                );
+            }
+            all = all.with_library(more);
         }
         Ok(all)
     }
@@ -102,6 +113,16 @@ impl Known {
         }
         Ok(told)
     }
+}
+
+/// Whose place a protocol of this name takes that is another one; `registry`: what is built in.
+pub fn replaces(name: &str, registry: &Registry) -> String {
+    let built_in = registry.library().protocols().iter().any(|n| n == name);
+    let whose = match built_in {
+        true => "is built in",
+        false => "an earlier file or library has",
+    };
+    format!("in place of the protocol of this name that {whose}")
 }
 
 /// The paths behind colons that a variable of the environment has.

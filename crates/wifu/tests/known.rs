@@ -507,3 +507,48 @@ fn check_warns_of_a_number_that_is_not_free_and_says_whence_it_is() {
     let told = format!("{}: protocol.mine.foo: unknown key", file.path());
     assert!(said.contains(&told), "{said}");
 }
+
+/// Who takes over a known name is told so, once for each file, and not where nothing is other.
+#[test]
+fn a_protocol_in_the_place_of_another_is_noted() {
+    let text = "[protocol.tcp-sack]\nextends = \"tcp-newreno\"\nnumber = 241\n";
+    let place = "in place of the protocol of this name that is built in";
+    let sack = File::new("sack", text);
+    let checked = said(&["check", sack.path()]);
+    assert!(
+        checked.starts_with("tcp-sack: ok, id ") && checked.contains(place),
+        "{checked}"
+    );
+    let reports = json(&["check", "--json", sack.path()]);
+    assert_eq!(reports[0]["replaces"], true, "{reports}");
+    let sim = [
+        "sim",
+        "--topo",
+        "linear,2",
+        "--set",
+        "TB-W9",
+        "-p",
+        "tcp-sack",
+        "-n",
+        "10k",
+        "--file",
+        sack.path(),
+    ];
+    let note = format!("Note: tcp-sack is what {} says, {place}", sack.path());
+    let told = said(&sim);
+    assert_eq!(told.matches(&note).count(), 1, "{told}");
+    let twice = said(&[&sim[..], &["--file", sack.path()]].concat());
+    assert_eq!(twice.matches(&note).count(), 1, "it is the same: {twice}");
+    let mine = text.replace("tcp-sack", "mine");
+    let (one, two) = (
+        File::new("mine-1", &mine),
+        File::new("mine-2", &mine.replace("241", "242")),
+    );
+    let other = said(&["check", two.path(), "--file", one.path()]);
+    assert!(
+        other.contains("that an earlier file or library has"),
+        "{other}"
+    );
+    let alone = said(&["check", one.path()]);
+    assert!(!alone.contains("in place of"), "{alone}");
+}
