@@ -106,19 +106,19 @@ pub struct Args {
     drop: Vec<u64>,
     /// Lose this share of the packets towards the receiver; per cent as `tc` has it, 0.5 is 0.5 %
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
-    loss: f64,
-    /// Lose this share of the packets towards the sender
+    loss: Percent,
+    /// Lose this share of the packets towards the sender; per cent as well
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
-    ack_loss: f64,
+    ack_loss: Percent,
     /// Let this share of the packets towards the receiver be overtaken by up to N others
     #[arg(long, value_name = "PERCENT,N", value_parser = reorder)]
-    reorder: Option<(f64, u32)>,
+    reorder: Option<(Percent, u32)>,
     /// Deliver this share of the packets towards the receiver twice
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
-    duplicate: f64,
+    duplicate: Percent,
     /// Flip a bit in this share of the packets towards the receiver
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
-    corrupt: f64,
+    corrupt: Percent,
     /// Rules for single packets
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
@@ -163,20 +163,51 @@ fn link(text: &str) -> Result<LinkSpec, String> {
     Ok(LinkSpec::new(rate, delay))
 }
 
-fn percent(text: &str) -> Result<f64, String> {
-    match text.trim().trim_end_matches('%').trim().parse() {
-        Ok(p) if (0.0..=100.0).contains(&p) => Ok(p),
+/// Per cent, and what was written if it may be meant for a share.
+#[derive(Clone, Default)]
+struct Percent(f64, Option<String>);
+
+/// Less than this, without a sign, was hardly meant for per cent.
+const HARDLY: f64 = 0.01;
+
+fn percent(text: &str) -> Result<Percent, String> {
+    let bare = text.trim().trim_end_matches('%').trim();
+    match bare.parse() {
+        Ok(p) if (0.0..=100.0).contains(&p) => {
+            let share = p > 0.0 && p < HARDLY && bare == text;
+            Ok(Percent(p, share.then(|| text.to_string())))
+        }
         _ => Err("write a percentage from 0% to 100%, such as 1% or 0.1%".into()),
     }
 }
 
-fn reorder(text: &str) -> Result<(f64, u32), String> {
+fn reorder(text: &str) -> Result<(Percent, u32), String> {
     let wrong = "write a percentage and how many packets may overtake, such as 5%,3";
     let (share, by) = text.split_once(',').ok_or(wrong)?;
     match by.trim().parse() {
         Ok(by) if (1..=1000).contains(&by) => Ok((percent(share)?, by)),
         _ => Err(format!("{wrong} (1 to 1000 packets)")),
     }
+}
+
+/// What is to be said of percentages that look like shares.
+fn shares(args: &Args) -> Vec<String> {
+    let reordered = args.reorder.iter().map(|(p, _)| ("--reorder", p));
+    let all = [
+        ("--loss", &args.loss),
+        ("--ack-loss", &args.ack_loss),
+        ("--duplicate", &args.duplicate),
+        ("--corrupt", &args.corrupt),
+    ];
+    let of = |(option, Percent(p, text)): (&str, &Percent)| {
+        let text = text.as_deref()?;
+        // Without the digits that a product of floats has too many.
+        let meant = (p * 1e8).round() / 1e6;
+        Some(format!(
+            "{option} {text} is {text} %; where a share of {text} is meant write {meant}%"
+        ))
+    };
+    all.into_iter().chain(reordered).filter_map(of).collect()
 }
 
 fn index(text: &str) -> Result<u64, String> {
@@ -208,6 +239,9 @@ fn assignment(text: &str) -> Result<String, String> {
 /// An argument that fits nothing, with its flag; a file that can't be read or written.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     let blueprint = blueprint(args, &args.known.with(registry)?)?;
+    for note in shares(args) {
+        eprintln!("Note: {note}");
+    }
     let mut mock = network(args, &blueprint)?;
     let stop = mock.run(args.time.unwrap_or(PATIENCE));
     if let Some(path) = &args.trace {
@@ -304,16 +338,16 @@ fn network(args: &Args, blueprint: &Arc<Blueprint>) -> anyhow::Result<Mock> {
         }
         None => Rules::default(),
     };
-    let (reorder, reorder_by) = args.reorder.unwrap_or_default();
+    let (reorder, reorder_by) = args.reorder.clone().unwrap_or_default();
     let forth = Impair {
-        loss: args.loss,
-        duplicate: args.duplicate,
-        corrupt: args.corrupt,
-        reorder,
+        loss: args.loss.0,
+        duplicate: args.duplicate.0,
+        corrupt: args.corrupt.0,
+        reorder: reorder.0,
         reorder_by,
     };
     let back = Impair {
-        loss: args.ack_loss,
+        loss: args.ack_loss.0,
         ..Impair::default()
     };
     let bytes = match (args.bytes, args.time) {
@@ -601,6 +635,16 @@ mod tests {
             summary(&args, &blueprint, &mock)["drops_left"],
             json!([700, 900])
         );
+    }
+
+    #[test]
+    fn percentages_that_look_like_shares_are_noted() {
+        let notes = |words: &str| shares(&parse(&format!("--protocol tcp-reno {words}")).unwrap());
+        let meant = "is 0.005 %; where a share of 0.005 is meant write 0.5%";
+        assert_eq!(notes("--loss 0.005"), [format!("--loss 0.005 {meant}")]);
+        let both = notes("--ack-loss 0.005 --reorder 0.005,3");
+        assert_eq!(both.len(), 2, "{both:?}");
+        assert_eq!(notes("--loss 0.5 --ack-loss 0.005% --corrupt 0"), [""; 0]);
     }
 
     #[test]
