@@ -80,16 +80,17 @@ impl Air {
         self.positions[usize::from(node)] = Some(at);
     }
 
-    /// Let nothing pass between two nodes, or let it pass again.
-    pub fn set_cut(&mut self, radio: &mut Radio, a: u16, b: u16, cut: bool) {
+    /// Let nothing pass between two nodes, or let it pass again. Whether that is another state than
+    /// before.
+    pub fn set_cut(&mut self, radio: &mut Radio, a: u16, b: u16, cut: bool) -> bool {
         let pair = (a.min(b), a.max(b));
-        if cut {
-            self.cut.insert(pair);
-        } else {
-            self.cut.remove(&pair);
-        }
+        let changed = match cut {
+            true => self.cut.insert(pair),
+            false => self.cut.remove(&pair),
+        };
         self.apply(radio, a, b);
         self.apply(radio, b, a);
+        changed
     }
 
     /// Undo all cuts; gives how many there were.
@@ -190,7 +191,9 @@ mod tests {
         let mut air = Air::new(&plan, true);
         let before = air.snr_db(0, 1).unwrap();
         assert!((before - plan.snr_db(0, 1).unwrap()).abs() < 1e-9);
-        air.set_cut(&mut radio, 1, 0, true);
+        assert!(!air.set_cut(&mut radio, 0, 1, false), "nothing was cut");
+        assert!(air.set_cut(&mut radio, 1, 0, true));
+        assert!(!air.set_cut(&mut radio, 0, 1, true), "it was already");
         assert_eq!((air.snr_db(0, 1), air.snr_db(1, 0)), (None, None));
         air.set_paused(&mut radio, 1, true);
         assert_eq!(air.snr_db(1, 2), None);

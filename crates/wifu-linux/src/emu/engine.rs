@@ -253,8 +253,12 @@ impl Engine {
         self.play.step(at, |change| match change {
             Change::Place(node, place) => air.set_place(node, place),
             Change::Gain(from, to, dbm) => air.set_gain(radio, from, to, dbm),
-            Change::Cut(a, b) => air.set_cut(radio, a, b, true),
-            Change::Restored(a, b) => air.set_cut(radio, a, b, false),
+            Change::Cut(a, b) => {
+                air.set_cut(radio, a, b, true);
+            }
+            Change::Restored(a, b) => {
+                air.set_cut(radio, a, b, false);
+            }
             // On its way to the kernels.
             Change::Routes(_) => {}
         });

@@ -44,8 +44,11 @@ impl Engine {
                 format!("nothing passes between {} and {}", name(a), name(b))
             }
             Order::Restore(Some((a, b))) => {
-                air.set_cut(radio, a, b, false);
-                format!("{} and {} are no longer cut off", name(a), name(b))
+                let are = match air.set_cut(radio, a, b, false) {
+                    true => "are no longer cut off",
+                    false => "were not cut off from each other",
+                };
+                format!("{} and {} {are}", name(a), name(b))
             }
             Order::Restore(None) => match air.restore_all(radio) {
                 1 => String::from("1 cut undone"),
