@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use wifu_node::Registry;
 
+mod arguments;
 mod catalog;
 mod clean;
 mod core;
@@ -111,7 +112,7 @@ fn rights(error: &anyhow::Error) -> &'static str {
 pub fn run(registry: Registry) -> ExitCode {
     let registry = &registry;
     end_where_nothing_can_be_printed();
-    let command = Cli::parse().command;
+    let command = arguments::parse::<Cli>().command;
     // Not where a socket's end must be an error, or something has to be taken away at the end.
     if !matches!(
         command,
