@@ -193,6 +193,11 @@ def test_a_level_may_be_called_baseline() -> None:
         (("runs = 4", "emu = { vary = '' }"), "emu.vary", 3, "must be a table, not ''"),
         (("runs = 4", "emu = { scenario = 2 }"), "emu.scenario", 3, "must be a table, not 2"),
         (("runs = 4", "figure = [{ kind = 'bars', x = [] }]"), "figure.1.x", 3, "name of an axis"),
+        (("[vary]", "[figure]\nkind = 'bars'\n[vary]"), "figure", 17, "list: write [[figure]]"),
+        (("[vary]", "[skip]\nhops = 2\n[vary]"), "skip", 17, "is a list: write [[skip]]"),
+        (('"1..3"', "['1', 'two']"), "vary.hops", 18,
+         "{hops+1}: '1' is text; numbers are written without quotes, and 'two' is no number"),
+        (('"1..3"', "['1', '2']"), "vary.hops", 18, "'1' is text; numbers are written without"),
     ],
 )  # fmt: skip
 def test_errors_name_key_line_and_nearest_name(
@@ -205,6 +210,25 @@ def test_errors_name_key_line_and_nearest_name(
     assert caught.value.line == line
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"x/plan.toml:{line}: {key}: ")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("scenario.event", "write [[scenario.event]]"),
+        ("scenario.split", "write [[scenario.split]]"),
+        ("scenario.topology.link", "write its name in two brackets, [[...link]]"),
+    ],
+)
+def test_a_table_for_a_list_of_them_is_told_what_to_write(table: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        check_scenarios(plans.parse(f"{BASE}\n[{table}]\nat = 1\n"))
+    assert caught.value.key == table and message in str(caught.value), str(caught.value)
+
+
+def test_a_setting_that_is_near_to_profile_is_told_so() -> None:
+    with pytest.raises(PlanError, match="did you mean `profile`"):
+        check_scenarios(plans.parse(BASE.replace("{protocol}", "{protocol},profil=linux")))
 
 
 @pytest.mark.parametrize(

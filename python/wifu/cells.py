@@ -159,7 +159,7 @@ def all_cells(
         labels = {name: level.label for name, level in chosen.items()}
         if any(skips(rule, labels) for rule in skip):
             continue
-        made, entries = _scenario(scenario, chosen)
+        made, entries = _scenario(scenario, chosen, axes)
         if compositions:
             made["compositions"] = compositions
         name = _slug(labels.values()) or "only"
@@ -317,7 +317,7 @@ def skips(rule: Mapping[str, Value], labels: Mapping[str, Label]) -> bool:
 
 
 def _scenario(
-    base: Mapping[str, Value], chosen: Mapping[str, Level]
+    base: Mapping[str, Value], chosen: Mapping[str, Level], axes: Sequence[Axis]
 ) -> tuple[dict[str, Value], tuple[int, ...]]:
     tree: dict[str, Value] = copy.deepcopy(dict(base))
     for level in chosen.values():
@@ -339,8 +339,18 @@ def _scenario(
     except LabError as e:
         texts = (n for n, v in names.items() if isinstance(v, str) and repr(v) in str(e))
         axis = next(texts, None)
-        raise PlanError(str(e), f"vary.{axis}" if axis else "scenario") from None
+        others = _words(next((a for a in axes if a.name == axis), None), str(e))
+        raise PlanError(f"{e}{others}", f"vary.{axis}" if axis else "scenario") from None
     return out, entries
+
+
+def _words(axis: Axis | None, message: str) -> str:
+    """The levels that are no numbers, where a message is about one that only has quotes."""
+    if axis is None or "without quotes" not in message:
+        return ""
+    words = [v.value for v in axis.levels if isinstance(v.value, str)]
+    words = [repr(w) for w in words if not values.quoted(w)]
+    return f", and {', '.join(words)} is no number" if words else ""
 
 
 def _copies(flow: Mapping[str, Value], names: Mapping[str, Value]) -> Iterator[dict[str, Value]]:

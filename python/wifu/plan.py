@@ -203,6 +203,8 @@ class Plan:
                 key = f"vary.{axis.name}" + f".{level.label}.{path}" * level.table
                 if "." not in path:
                     what += "; what a level sets are paths in the scenario, such as flow.1.from"
+        if key.startswith("scenario."):
+            what = what.replace(f"write [[{path}]]", f"write [[{key}]]")
         for given in self.overrides:
             name, _, value = given.partition("=")
             if name.strip() in (path, key, f"scenario.{path}"):

@@ -38,6 +38,9 @@ COLUMNS = frozenset({
 in the other's place.
 """
 
+TABLES = ("figure", "skip")
+"""Lists of tables."""
+
 LEAST_RUNS = 10
 """Before so many runs no cell stops. To stop as soon as an interval is narrow favours samples that
 happen to be close together: nominal 95 % then cover the mean in about 93 to 95 % of the cases, and
@@ -130,6 +133,8 @@ class Tables:
             return default
         right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
         if not right:
+            if key in TABLES and isinstance(value, dict):
+                raise PlanError(f"is a list: write [[{key}]]", key)
             names = {str: "text", int: "an integer", bool: "true or false", dict: "a table"}
             raise PlanError(f"must be {names.get(kind, 'a list')}, not {value!r}", key)
         return value

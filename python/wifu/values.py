@@ -171,10 +171,18 @@ def _evaluate(node: ast.expr, names: Mapping[str, Value], text: str) -> Value:
     raise LabError(f"{{{text}}}: only names, numbers, + - * / // %, min and max are understood")
 
 
+def quoted(text: str) -> bool:
+    """Whether a text would be a number without its quotes."""
+    found = scalar(text)
+    return isinstance(found, int | float) and not isinstance(found, bool)
+
+
 def _number(node: ast.expr, names: Mapping[str, Value], text: str) -> int | float:
     """The value of a part of an expression that is a number."""
     found = _evaluate(node, names, text)
     if not isinstance(found, int | float):
+        if isinstance(found, str) and quoted(found):
+            raise LabError(f"{{{text}}}: {found!r} is text; numbers are written without quotes")
         like = ".." in str(found) or re.fullmatch(r"\d+ *[-:] *\d+", str(found))
         hint = "; a range is written low..high, such as 1..9" if like else ""
         raise LabError(f"{{{text}}}: {found!r} is no number{hint}")

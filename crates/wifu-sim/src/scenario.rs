@@ -51,9 +51,34 @@ impl ScenarioError {
         if packets && what.ends_with("expected a whole number") {
             what += " of packets";
         }
+        if let Some(of) = TABLES
+            .iter()
+            .find(|of| path == **of || path.ends_with(&format!(".{of}")))
+            && what == "invalid type: map, expected a list"
+        {
+            what = match path == **of {
+                true => format!("is a list: write [[{path}]]"),
+                // A topology is a file of its own, or below the key.
+                false => format!("is a list: write its name in two brackets, [[...{of}]]"),
+            };
+        }
         ScenarioError::Key { path, what }
     }
 }
+
+/// Keys that are lists of tables.
+const TABLES: [&str; 10] = [
+    "flow",
+    "handler",
+    "split",
+    "mobility",
+    "event",
+    "routes",
+    "link",
+    "node",
+    "wire",
+    "interferer",
+];
 
 /// What readers of formats say of types, in words.
 fn plain(what: String) -> String {

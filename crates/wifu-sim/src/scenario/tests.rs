@@ -162,6 +162,24 @@ fn an_application_takes_its_own_parameters_only() {
 }
 
 #[test]
+fn one_table_for_a_list_of_them_is_told_what_to_write() {
+    assert_eq!(
+        error("[flow]\nfrom = \"n1\""),
+        "flow: is a list: write [[flow]]"
+    );
+    let wrong = ScenarioError::key("topology.link", "invalid type: map, expected a sequence");
+    assert_eq!(
+        wrong.to_string(),
+        "topology.link: is a list: write its name in two brackets, [[...link]]"
+    );
+    let numbers = ScenarioError::key("topology.area", "invalid type: map, expected a sequence");
+    assert!(
+        numbers.to_string().ends_with("expected a list"),
+        "{numbers}"
+    );
+}
+
+#[test]
 fn impossible_numbers_are_refused_in_words() {
     let of = |keys: &str| error(&format!("{keys}\n{}", flow("")));
     assert_eq!(of("[stop]\ntime = 0"), "stop.time: must be greater than 0");
