@@ -123,6 +123,8 @@ fn elsewhere(command: &str, option: &str, words: &[&str]) -> Option<String> {
 /// The error about this argument, with this tip and no other.
 fn tip(mut error: Error, argument: &str, tip: String) -> Error {
     error.remove(ContextKind::SuggestedArg);
+    // It has what clap took the argument for.
+    error.remove(ContextKind::Usage);
     let argument = ContextValue::String(argument.to_string());
     error.insert(ContextKind::InvalidArg, argument);
     let tip = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
@@ -163,6 +165,11 @@ mod tests {
         ] {
             let said = said(&format!("wifu {words}")).unwrap_or_default();
             assert!(said.contains(needs), "{words}: {said}");
+            let others = ["digit", "literal", "--frames"];
+            assert!(
+                !others.iter().any(|other| said.contains(other)),
+                "{words}: {said}"
+            );
         }
     }
 
