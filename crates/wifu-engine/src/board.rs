@@ -101,6 +101,12 @@ impl State {
         }
     }
 
+    /// All that this end ever sends, its FIN included, is acknowledged.
+    #[inline]
+    pub fn has_said_all(self) -> bool {
+        matches!(self, State::FinWait2 | State::TimeWait)
+    }
+
     /// The name as `ss` prints it.
     pub fn name(self) -> &'static str {
         match self {

@@ -20,11 +20,14 @@ use crate::known::Libraries;
 #[derive(ClapArgs)]
 #[command(
     after_help = "Each connection's second line has the words of `ss -ti`: cwnd and \
-    ssthresh in segments, rtt:smoothed/variation in ms, rto in ms, retrans:total, and ours:\n\
-    limited:REASON, what holds the sender up now, and the share of its life that each reason \
-    took\n(window: congestion window; peer: the receiver's window; source: nothing to send; \
-    drain: all sent;\nbuffer: all that the send buffer holds is sent). Where it says rtt_with_repairs, round-trip times are from when a packet left \
-    first,\nwith what it waited to be repaired."
+    ssthresh in segments, rtt:smoothed/variation in ms, rto in ms, retrans:total,\n\
+    delivery_rate: what the peer acknowledged in the latest round trip, or second if that takes \
+    longer;\nit falls in a stall, and with nothing in flight, so in TIME-WAIT, it stays; and ours:\n\
+    limited:REASON, what holds the sender up now, and the share of its time that each reason took,\n\
+    until all that it ever sends, the FIN included, was acknowledged\n(window: congestion window; \
+    peer: the receiver's window; source: nothing to send; drain: all sent;\nbuffer: all that the \
+    send buffer holds is sent). Where it says rtt_with_repairs, round-trip times\nare from when a \
+    packet left first, with what it waited to be repaired."
 )]
 pub struct Args {
     /// The daemon's socket [default: /run/wifu/NAMESPACE/daemon.sock]
@@ -259,7 +262,7 @@ fn send_rate(c: &Value) -> f64 {
     }
 }
 
-/// What held the sender up, in per cent of its life so far.
+/// What held the sender up, in per cent of its time until all was acknowledged, or so far.
 fn shares(c: &Value) -> Option<String> {
     let limits = c["limits_ns"].as_object()?;
     let total: f64 = limits.values().filter_map(Value::as_f64).sum();

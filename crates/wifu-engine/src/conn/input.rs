@@ -138,6 +138,8 @@ impl Conn {
             }
             Signal::Acked(a) => {
                 self.counters.octets_acked += u64::from(a.bytes);
+                let acked = self.counters.octets_acked;
+                self.delivered.acked(now, &self.core.board, acked);
                 self.news.writable |= a.bytes > 0;
             }
             Signal::Ended(fault) => {

@@ -1,5 +1,6 @@
 //! One connection: parts, facts, stores, and the order in which things happen.
 
+mod delivered;
 mod input;
 mod output;
 mod tally;
@@ -13,6 +14,7 @@ use crate::permit::Limit;
 use crate::quantity::{Of, Stretch, Watched};
 use crate::signal::{Fault, Sent};
 use crate::store::{Records, SendStore, Ticket};
+use delivered::Delivered;
 use std::sync::Arc;
 use tally::Tally;
 use wifu_wire::ip::{TTL, header_to};
@@ -147,10 +149,13 @@ pub struct Conn {
     aside: Aside,
     limits: [Span; Limit::COUNT],
     limit_since: Time,
+    /// All that this end ever sends is acknowledged, and the times of limits count no more.
+    said_all: bool,
     over: bool,
     opened_at: Option<Time>,
     counters: Counters,
     tally: Tally,
+    delivered: Delivered,
     blueprint: Arc<Blueprint>,
 }
 
@@ -243,10 +248,12 @@ impl Blueprint {
             aside: Aside::NONE,
             limits: [Span::ZERO; Limit::COUNT],
             limit_since: Time::ZERO,
+            said_all: false,
             over: false,
             opened_at: None,
             counters: Counters::default(),
             tally: Tally::default(),
+            delivered: Delivered::default(),
             blueprint: Arc::clone(self),
         })
     }
@@ -295,7 +302,8 @@ impl Conn {
         self.opened_at
     }
 
-    /// How long each limit was binding since the connection opened, by [`Limit::index`].
+    /// How long each limit was binding since the connection opened, by [`Limit::index`], until all
+    /// that this end ever sends was acknowledged.
     pub fn limits(&self) -> [Span; Limit::COUNT] {
         self.limits
     }
@@ -303,11 +311,30 @@ impl Conn {
     /// [`Conn::limits`] with the time that the present one has been binding until `now`.
     pub fn limits_until(&self, now: Time) -> [Span; Limit::COUNT] {
         let mut limits = self.limits;
-        if self.opened_at.is_some() && !self.over {
+        if self.is_limited() {
             let present = &mut limits[self.core.board.app.limited.index()];
             *present = *present + (now - self.limit_since);
         }
         limits
+    }
+
+    /// It is open and may have something to send: some limit is binding.
+    #[inline]
+    fn is_limited(&self) -> bool {
+        self.opened_at.is_some() && !self.over && !self.said_all
+    }
+
+    /// How fast the peer acknowledged data, octets per second: the latest sample, which is of a
+    /// round trip; 0 before the first.
+    pub fn delivery_rate(&self) -> u64 {
+        self.delivered.latest()
+    }
+
+    /// [`Conn::delivery_rate`], or less if the sample that is under way at `now` can't reach that
+    /// any more.
+    pub fn delivery_rate_until(&self, now: Time) -> u64 {
+        let acked = self.counters.octets_acked;
+        self.delivered.until(now, self.flight(), acked)
     }
 
     /// [`Counters::timeout_wait`] with the wait that is under way at `now`: since the last segment,

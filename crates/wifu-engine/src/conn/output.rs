@@ -191,6 +191,8 @@ impl Conn {
             self.counters.octets_out += u64::from(octets);
             if reason != Reason::First {
                 self.counters.octets_again += u64::from(octets);
+            } else if octets > 0 {
+                self.delivered.sent(now, self.counters.octets_acked);
             }
         }
         self.settle(now);
@@ -206,11 +208,11 @@ impl Conn {
 
     /// Latch what is binding and run its stopwatch.
     fn limited(&mut self, now: Time, limit: Limit) {
-        let running = self.opened_at.is_some() && !self.over;
-        if running {
+        if self.is_limited() {
             let last = self.core.board.app.limited.index();
             self.limits[last] = self.limits[last] + (now - self.limit_since);
             self.limit_since = now;
+            self.said_all = self.core.board.conn.state.has_said_all();
         }
         self.core.board.app.limited = limit;
     }

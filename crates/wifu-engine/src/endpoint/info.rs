@@ -56,9 +56,11 @@ pub struct ConnInfo {
     pub unsent: u32,
     /// Octets received and not yet read.
     pub unread: u32,
+    /// Octets per second, see [`Conn::delivery_rate`].
+    pub delivery_rate: u64,
     /// What is binding now.
     pub limited: Limit,
-    /// How long each limit was binding, by [`Limit::index`].
+    /// How long each limit was binding, by [`Limit::index`], see [`Conn::limits`].
     pub limits: [Span; Limit::COUNT],
     /// What was counted.
     pub counters: Counters,
@@ -73,6 +75,7 @@ impl ConnInfo {
     pub(crate) fn until(conn: &Conn, now: Time) -> ConnInfo {
         let info = ConnInfo::of(conn);
         ConnInfo {
+            delivery_rate: conn.delivery_rate_until(now),
             limits: conn.limits_until(now),
             timeout_wait: info.timeout_wait.map(|_| conn.timeout_wait_until(now)),
             ..info
@@ -122,6 +125,7 @@ impl ConnInfo {
             unacked: conn.unacked(),
             unsent: conn.unsent(),
             unread: b.app.unread,
+            delivery_rate: conn.delivery_rate(),
             limited: b.app.limited,
             limits: conn.limits(),
             counters,

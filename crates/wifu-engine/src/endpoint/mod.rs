@@ -138,8 +138,9 @@ impl Endpoint {
     }
 
     /// As [`Endpoint::info`], and what is under way at `now` counts in what it tells of durations:
-    /// the limit that binds ([`Conn::limits_until`]) and the wait for a timeout
-    /// ([`Conn::timeout_wait_until`]).
+    /// the limit that binds ([`Conn::limits_until`]), the wait for a timeout
+    /// ([`Conn::timeout_wait_until`]) and the sample of the delivery rate
+    /// ([`Conn::delivery_rate_until`]).
     pub fn info_until(&self, id: ConnId, now: Time) -> Option<ConnInfo> {
         self.conn(id).map(|conn| ConnInfo::until(conn, now))
     }

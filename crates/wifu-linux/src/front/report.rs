@@ -32,19 +32,8 @@ fn min_rtt_us(i: &ConnInfo) -> u64 {
     }
 }
 
-/// Octets per second since the connection opened, as the peer acknowledged them.
-fn mean_rate(i: &ConnInfo, now: Time) -> u64 {
-    let age = i.opened_at.map_or(0, |at| (now - at).0);
-    let rate = u128::from(i.counters.octets_acked) * 1_000_000_000 / u128::from(age.max(1));
-    if age == 0 {
-        0
-    } else {
-        u64::try_from(rate).unwrap_or(u64::MAX)
-    }
-}
-
 /// The numbers behind `TCP_INFO`, where what a protocol does not have is 0.
-pub(super) fn info(i: &ConnInfo, now: Time) -> Info {
+pub(super) fn info(i: &ConnInfo) -> Info {
     let c = &i.counters;
     let option = |name: &str, bit: u64| if i.options.contains(name) { bit } else { 0 };
     let scale = i
@@ -84,7 +73,7 @@ pub(super) fn info(i: &ConnInfo, now: Time) -> Info {
         notsent_bytes: i.unsent.into(),
         min_rtt_us: min_rtt_us(i),
         data_segs_out: c.data_out,
-        delivery_rate: mean_rate(i, now),
+        delivery_rate: i.delivery_rate,
         rwnd_limited_us: us(limited(i, Limit::Peer)),
         sndbuf_limited_us: us(limited(i, Limit::Buffer)),
         bytes_sent: c.octets_out,
@@ -163,7 +152,7 @@ fn json(i: &ConnInfo, now: Time) -> Value {
         "limited": i.limited.name(),
         "limits_ns": limits,
         "options": i.options,
-        "rate_bytes_per_s": mean_rate(i, now),
+        "rate_bytes_per_s": i.delivery_rate,
         "age_ns": i.opened_at.map(|at| (now - at).0),
         "segments_out": c.segments_out,
         "segments_in": c.segments_in,

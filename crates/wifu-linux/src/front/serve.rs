@@ -274,9 +274,9 @@ impl Front {
     /// The numbers of a connection.
     fn info(&mut self, key: (u64, u32), cx: &Context<'_>) -> Reply {
         let conn = self.apps.by_cookie(key).map(|s| s.conn);
-        match conn.and_then(|c| cx.endpoint.info(c)) {
+        match conn.and_then(|c| cx.endpoint.info_until(c, cx.now)) {
             Some(i) => Reply {
-                info: Some(report::info(&i, cx.now)),
+                info: Some(report::info(&i)),
                 ..Reply::default()
             },
             None => Reply::errno(libc::ENOENT),
