@@ -554,7 +554,7 @@ pub struct HopOutcome {
     pub air_s: f64,
     /// Attempts that failed, until the last one began to contend.
     pub retry_s: f64,
-    /// Propagation on a wire.
+    /// Propagation on a wire, its variation included.
     pub propagation_s: f64,
 }
 

@@ -776,6 +776,25 @@ fn a_hop_that_several_routes_have_is_told_link_by_link() {
     assert_eq!(packets[4], packets[0] + packets[1], "both routes share it");
 }
 
+/// The times of all hops are what a packet takes.
+#[test]
+fn what_varies_is_in_the_time_of_the_hop() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"udp\"\nrate = \"100kb/s\"\n\
+                time = \"60s\"\n";
+    let varied = "delay = \"10ms\"\nvariation = \"5ms\"\n";
+    for queue in ["", "[host.queue]\nkind = \"codel\"\n"] {
+        let text = wire("6Mb/s", &format!("{flow}{queue}"));
+        let outcome = run(&text.replace("delay = \"50us\"\n", varied));
+        let hop = &outcome.hops[0];
+        let each = |s: f64| s / hop.packets as f64 * 1e3;
+        let propagation = each(hop.propagation_s);
+        assert!((12.2..12.8).contains(&propagation), "{propagation}");
+        let whole = each(hop.node_s + hop.queue_s + hop.air_s + hop.propagation_s);
+        let told = outcome.flows[0].one_way.as_ref().unwrap().p50_s * 1e3;
+        assert!((whole - told).abs() < 0.4, "{whole}, {told}");
+    }
+}
+
 #[test]
 fn what_was_asked_is_told_beside_what_was_answered() {
     let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp-newreno\"\napp = \"request\"\n\

@@ -302,9 +302,8 @@ impl Forwarding {
         let (packet, stayed) = (self.pool[id], self.pool.stayed(id));
         let wire = &mut self.wires[number as usize];
         let ends = (wire.from, wire.to);
-        let delay = wire.delay;
         let entered = wire.enter(clock.now, id, packet.len);
-        self.hops.by_wire(&packet, ends, entered, (stayed, delay));
+        self.hops.by_wire(&packet, ends, entered, stayed);
         match entered {
             Entered::Flies { arrives, first, .. } => {
                 if first {
@@ -323,13 +322,13 @@ impl Forwarding {
     fn enter_managed(&mut self, clock: &mut Clock, id: u32, number: u32) -> Result<(), Lost> {
         let (packet, class) = (self.pool[id], self.class(id));
         let wire = &mut self.wires[number as usize];
-        let (ends, delay) = ((wire.from, wire.to), wire.delay);
+        let ends = (wire.from, wire.to);
         let (entered, marked) = wire.enter_managed(clock.now, (id, packet.len), class);
         if marked {
             self.mark(clock, id);
         }
         let stayed = self.pool.stayed(id);
-        self.hops.by_wire(&packet, ends, entered, (stayed, delay));
+        self.hops.by_wire(&packet, ends, entered, stayed);
         self.follow(clock, number, entered)
     }
 
@@ -357,19 +356,19 @@ impl Forwarding {
     pub(crate) fn wire_free(&mut self, clock: &mut Clock, number: u32) -> Vec<(u32, Lost)> {
         let mut lost = Vec::new();
         let wire = &mut self.wires[number as usize];
-        let (ends, delay) = ((wire.from, wire.to), wire.delay);
+        let ends = (wire.from, wire.to);
         let next = wire.leave(clock.now, |id| lost.push((id, Lost::Queue)));
         for (id, _) in &lost {
-            let times = (self.pool.stayed(*id), delay);
+            let stayed = self.pool.stayed(*id);
             self.hops
-                .by_wire(&self.pool[*id], ends, Entered::Early, times);
+                .by_wire(&self.pool[*id], ends, Entered::Early, stayed);
         }
         if let Some((id, entered, marked)) = next {
             if marked {
                 self.mark(clock, id);
             }
-            let times = (self.pool.stayed(id), delay);
-            self.hops.by_wire(&self.pool[id], ends, entered, times);
+            let stayed = self.pool.stayed(id);
+            self.hops.by_wire(&self.pool[id], ends, entered, stayed);
             if let Err(why) = self.follow(clock, number, entered) {
                 lost.push((id, why));
             }

@@ -144,14 +144,14 @@ impl Hops {
         sum.air = sum.air + times.air;
     }
 
-    /// A packet that had stayed so long at its node entered a wire of this delay.
+    /// A packet that had stayed so long at its node entered a wire.
     #[inline]
     pub(crate) fn by_wire(
         &mut self,
         packet: &Packet,
         (from, to): (u16, u16),
         entered: Entered,
-        (stayed, delay): (Span, Span),
+        stayed: Span,
     ) {
         if entered == Entered::Waits {
             return;
@@ -160,12 +160,17 @@ impl Hops {
             return;
         };
         match entered {
-            Entered::Flies { waits, takes, .. } => {
+            Entered::Flies {
+                waits,
+                takes,
+                propagates,
+                ..
+            } => {
                 sums.packets += 1;
                 sums.stayed = sums.stayed + stayed;
                 sums.times.queue = sums.times.queue + waits;
                 sums.times.air = sums.times.air + takes;
-                sums.propagation = sums.propagation + delay;
+                sums.propagation = sums.propagation + propagates;
             }
             Entered::Full => sums.full += 1,
             Entered::Early => sums.early += 1,

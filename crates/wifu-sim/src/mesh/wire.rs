@@ -7,12 +7,14 @@ use wifu_wire::{LinkFacts, Rate, Rng, Span, Time};
 /// What became of a packet at a wire's entrance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entered {
-    /// It will arrive, after it waited for those before it and took so long itself. `first`:
-    /// nothing else is on its way, so its arrival has to be scheduled.
+    /// It will arrive, after it waited for those before it, took so long itself, and was on its way
+    /// so long, with the wire's variation and the wait for those that it must not overtake.
+    /// `first`: nothing else is on its way, so its arrival has to be scheduled.
     Flies {
         arrives: Time,
         waits: Span,
         takes: Span,
+        propagates: Span,
         first: bool,
     },
     /// It waits until the wire is free ([`Wire::leave`]).
@@ -68,7 +70,7 @@ pub(crate) struct Wire {
     pub(crate) to: u16,
     /// Bits per second; 0: no limit.
     rate: u64,
-    pub(crate) delay: Span,
+    delay: Span,
     limit: usize,
     overhead: u64,
     /// Probability of loss in parts of 2^32.
@@ -241,6 +243,7 @@ impl Wire {
             arrives,
             waits: begins - now,
             takes,
+            propagates: arrives - left,
             first: self.flying.len() == 1,
         }
     }
@@ -379,6 +382,7 @@ mod tests {
             arrives: arrives(k),
             waits: air * (k - 1),
             takes: air,
+            propagates: Span::MILLI,
             first: k == 1,
         };
         assert_eq!(w.enter(Time::ZERO, 5, 1500), flies(1));

@@ -74,7 +74,7 @@ fn wire(words: &[&str]) -> anyhow::Result<Map<String, Json>> {
             }
             "delay" => {
                 wire.insert("delay".into(), json!(value));
-                // As with tc, a second time is the variation.
+                // As with tc, a second time is the variation; here it is added, and order stays.
                 if let Some(more) = rest.next_if(|w| w.parse::<Span>().is_ok()) {
                     wire.insert("variation".into(), json!(more));
                 }

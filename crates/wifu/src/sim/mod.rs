@@ -58,6 +58,7 @@ Topologies (--topo). As in Mininet, but without switches: linear,3 has 3 nodes a
 Links (--link). Words of tc make the topology's links wires, KEY=VALUE words set keys of the radio:
 
   --link \"rate 6mbit delay 10ms loss 1% limit 1000\"
+  --link \"rate 6mbit delay 10ms 5ms\"        delays of 10 to 15 ms, in order (tc's are 10 +- 5 ms)
   --link \"rate=6M rts_threshold=0\"          the same as radio.rate=6M radio.rts_threshold=0
 
 Flows (--flow SOURCE:DESTINATION:PROTOCOL[,KEY=VALUE...], as often as wanted). Keys of the flow:
