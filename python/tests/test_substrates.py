@@ -1051,6 +1051,7 @@ def report_of(folder: Path, columns: int | None) -> str:
 def test_retries_of_emulated_nodes_are_those_of_the_radio() -> None:
     """With RTS they are not what links transmitted beyond the first."""
     row = {"name": "n1", "retries": 7}
-    links = [{"from": "n1", "frames": 10, "attempts": 12, "failed": 1}]
+    links = [{"from": "n1", "frames": 10, "attempts": 12, "tries": 17, "failed": 1}]
     node = node_of(row, links, {})
-    assert (node["retries"], node["attempts"], node["failed"]) == (7, 12, 1)
+    assert (node["retries"], node["attempts"], node["tries"]) == (7, 12, 17)
+    assert node["failed"] == 1

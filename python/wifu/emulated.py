@@ -362,12 +362,12 @@ def node_of(
     """A node as the simulator counts it, from its links and its daemon."""
     host = daemons.get(row["name"], {}).get("host")
     own = [link for link in links if link["from"] == row["name"]]
-    frames, attempts, failed = (
-        sum(link[k] for link in own) for k in ("frames", "attempts", "failed")
+    frames, attempts, tries, failed = (
+        sum(link[k] for link in own) for k in ("frames", "attempts", "tries", "failed")
     )
     return {
         "name": row["name"], "position": row.get("position"), "frames": frames,
-        "attempts": attempts, "retries": row["retries"], "failed": failed,
+        "attempts": attempts, "tries": tries, "retries": row["retries"], "failed": failed,
         "received": row.get("received"), "queue_drops": row.get("queue_drops"),
         "delay_us": row.get("delay_us"), **({"host": host} if host else {}),
     }  # fmt: skip

@@ -24,8 +24,9 @@ pub struct Counters {
     pub failed: u64,
     /// Transmissions of data frames.
     pub attempts: u64,
-    /// Attempts at packets that were finished beyond the first one of each, an RTS that got no
-    /// answer included.
+    /// Attempts at packets that were finished, an RTS that got no answer included.
+    pub tries: u64,
+    /// Those of them beyond the first one of each packet.
     pub retries: u64,
     /// RTS sent.
     pub rts: u64,

@@ -269,6 +269,7 @@ impl Mac {
             true => job.tries(),
             false => job.short.saturating_add(job.long),
         };
+        s.counters.tries += u64::from(tries);
         s.counters.retries += u64::from(tries.saturating_sub(1));
         let times = Times {
             queue: job.taken - item.queued,

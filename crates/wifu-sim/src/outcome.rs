@@ -357,7 +357,10 @@ pub struct NodeOutcome {
     pub frames: u64,
     /// Times a data frame was put on the air.
     pub attempts: u64,
-    /// Attempts beyond a frame's first, an RTS that got no answer included.
+    /// Attempts at `frames`, an RTS that got no answer included.
+    #[serde(default)]
+    pub tries: u64,
+    /// Those of them beyond a frame's first.
     pub retries: u64,
     /// Frames given up.
     pub failed: u64,

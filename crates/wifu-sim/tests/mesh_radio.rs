@@ -905,6 +905,24 @@ const HIDDEN: &str = "[topology]\nwords = \"linear,4,snr=30\"\n\
      [radio]\nrate = \"6Mb/s\"\nattempts = 7\nattempts_long = 7\nrts_threshold = 0\n";
 
 #[test]
+fn a_node_has_the_attempts_of_its_links_with_rts_too() {
+    // Of other rates, so that they meet.
+    let udp = |rate| format!("protocol = \"udp\"\nrate = \"{rate}\"\nsize = 1000\ntime = \"10s\"");
+    let flows = flow("n1", "n2", &udp("2Mb/s")) + &flow("n3", "n2", &udp("2.3Mb/s"));
+    let o = run(&format!("{HIDDEN}{flows}"));
+    for node in &o.nodes {
+        let own = o.links.iter().filter(|l| l.from == node.name);
+        let (frames, tries) = own.fold((0, 0), |s, l| (s.0 + l.frames, s.1 + l.tries));
+        assert_eq!((node.frames, node.tries), (frames, tries), "{}", node.name);
+        assert_eq!(node.tries, node.frames + node.retries, "{}", node.name);
+    }
+    let [first, ..] = &o.nodes[..] else {
+        panic!("there are nodes")
+    };
+    assert!(first.tries > first.attempts * 5 / 4, "{first:?}");
+}
+
+#[test]
 fn an_rts_that_is_lost_says_to_whom() {
     // Of other rates, so that they meet.
     let udp = |rate| format!("protocol = \"udp\"\nrate = \"{rate}\"\nsize = 1000\ntime = \"20s\"");

@@ -362,7 +362,7 @@ fn links(f: &mut fmt::Formatter<'_>, rows: &[LinkRow]) -> fmt::Result {
         write!(
             f,
             "\n{name:<12} {snr:>8} {:>9} {:>9} {:>8} {:>8} {:>9}",
-            r.frames, r.attempts, r.acked, r.failed, r.overheard
+            r.frames, r.tries, r.acked, r.failed, r.overheard
         )?;
     }
     Ok(())

@@ -319,6 +319,7 @@ fn node_outcomes(
             wired_only: planned.wired_only,
             frames: c.delivered + c.failed,
             attempts: c.attempts,
+            tries: c.tries,
             retries: c.retries,
             failed: c.failed,
             received: c.received,

@@ -404,7 +404,7 @@ fn nodes(outcome: &Outcome, walk: bool) -> String {
             n.name.clone(),
             n.position.map_or(String::new(), place),
             radio(n.frames.to_string()),
-            radio(n.attempts.to_string()),
+            radio(n.tries.to_string()),
             count(n.failed),
             radio(n.received.to_string()),
             count(n.forwarded),
@@ -647,6 +647,15 @@ mod tests {
             "{text}"
         );
         assert_eq!(words(2), Some(vec!["n1"]), "{text}");
+    }
+
+    /// As many as the links', which have an RTS without answer among them.
+    #[test]
+    fn attempts_of_nodes_are_their_tries() {
+        let mut outcome = outcome();
+        let node = &mut outcome.nodes[0];
+        (node.frames, node.attempts, node.tries) = (1000, 1011, 1234);
+        assert!(nodes(&outcome, false).contains(" 1000      1234 "));
     }
 
     #[test]
