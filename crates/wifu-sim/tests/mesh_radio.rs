@@ -1052,6 +1052,26 @@ fn who_walks_is_hidden_only_while_it_is() {
 }
 
 #[test]
+fn a_link_on_which_no_rts_is_answered_is_one() {
+    let text = format!(
+        "[topology]\nwords = \"linear,2,snr=2\"\n[topology.radio]\nrts_threshold = 0\nrate = \"6Mb/s\"\n\
+         {}[stop]\ntime = \"20s\"\n",
+        flow("n1", "n2", "protocol = \"udp\"\nrate = \"100kb/s\"")
+    );
+    let outcome = run(&text);
+    let link = outcome
+        .links
+        .iter()
+        .find(|l| l.from == "n1")
+        .expect("it was tried");
+    assert!(
+        link.tries > 20 && link.acked == 0 && link.attempts == 0,
+        "{link:?}"
+    );
+    assert_eq!(outcome.nodes[0].tries, link.tries);
+}
+
+#[test]
 fn the_same_slot_is_where_frames_began_in_it() {
     // With fading, stations that sense each other on the mean miss each other's frames.
     let run = |sigma: &str| {

@@ -38,9 +38,9 @@ def joined(outcome: Outcome) -> list[Joined]:
     found = []
     for link in outcome.get("links") or []:
         good = None
-        if link["attempts"]:
-            # An RTS without an answer is an attempt as well; what was kept before does not say it.
-            good = link["acked"] / (link.get("tries") or link["attempts"])
+        # An RTS without an answer is an attempt as well; what was kept before does not say it.
+        if tries := link.get("tries") or link["attempts"]:
+            good = link["acked"] / tries
         elif not (link["snr_db"] or 0.0) > HEARD:
             continue  # what was cut and has no attempts has no quality either
         found.append(Joined((link["from"], link["to"]), link["frames"], good, False))

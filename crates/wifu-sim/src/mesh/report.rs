@@ -404,8 +404,8 @@ fn link_outcomes(net: &Forwarding, names: &[String]) -> Vec<LinkOutcome> {
     let mut links = Vec::new();
     for (from, name) in names.iter().enumerate() {
         for (to, snr_db, c) in net.air.links(from as u16) {
-            // Who cannot even hear a neighbour has no link to it.
-            if c.attempts + c.overheard + c.decoded == 0 {
+            // Who cannot even hear a neighbour has no link to it, unless it tried to send there.
+            if c.attempts + c.tries + c.overheard + c.decoded == 0 {
                 continue;
             }
             links.push(LinkOutcome {
