@@ -419,6 +419,28 @@ def test_latency_under_load_is_seen_over_time(probed: wifu.Results) -> None:
     assert added[48000] > 2.5 * added[12000] > 0
 
 
+def test_lines_of_a_load_end_with_their_run(tmp_path: Path) -> None:
+    """What has no end is cut off as a file beside it is there: nobody knows how it went on."""
+    text = PROBED.replace(
+        'start = "2s"\njitter = "50ms"\nstop_at = "8s"', 'start = "1s"\njitter = "50ms"'
+    )
+    text = text.replace('start = "3s"\nstop_at = "8s"\n', "").replace('stop_at = "1.9s"\n', "")
+    file = 'from = "n2"\nto = "n1"\nprotocol = "tcp-newreno"\napp = "file"\nbytes = "{window}"\n'
+    text = text.replace("[vary]", f"[[scenario.flow]]\n{file}[vary]")
+    text = text.replace("rcv_wnd={window}", "rcv_wnd=48000").replace(
+        "[12000, 48000]", '["1M", "3M"]'
+    )
+    found = wifu.campaign(plans.parse(text), tmp_path / "r")
+    figure, caption = drawn(found, kind="latency")
+    ends = [found.outcome(cell, 1)["sim_seconds"] for cell in found.plan.cells]
+    assert ends[1] > 2 * ends[0]
+    for end, above in zip(ends, figure.axes[::2], strict=True):
+        lines = [line for line in above.get_lines() if len(line.get_xdata()) > 20]  # type: ignore[arg-type]
+        last = {round(float(np.asarray(line.get_xdata(), float)[-1]), 1) for line in lines}
+        assert lines and all(end - 0.2 < at <= end + 0.1 for at in last)
+    assert f"Runs ended at {ends[0]:.4g} to {ends[1]:.4g} s, and lines with them." in caption
+
+
 def test_what_load_adds_does_not_depend_on_how_long_it_lasts(tmp_path: Path) -> None:
     """The delays of datagrams are recorded for it without a word of the plan's."""
     text = PROBED.replace('series = { runs = [1, 2], record = ["delay"] }', "")

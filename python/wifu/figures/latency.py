@@ -51,6 +51,8 @@ class Run(NamedTuple):
     """Directions of which datagrams were sent in this time, and none arrived."""
     lost: tuple[float, float]
     """How many datagrams were lost under load at the most, and how many met load."""
+    over: float
+    """When the run ended: what would have been then is not known."""
 
 
 def latency(results: Results, spec: dict[str, Any]) -> Made:
@@ -84,7 +86,10 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
     handles: dict[str, Any] = {}
     for (cell, made), (above, below) in zip(found, columns, strict=True):
         for way, (times, octets) in made.load.items():
-            at, rate = sliding(times, octets, window, window / 10, start, end)
+            stop = min(end, made.over)
+            if stop <= start:
+                continue
+            at, rate = sliding(times, octets, window, window / 10, start, stop)
             n = ways.index(way)
             (line,) = above.plot(
                 at, rate / 1e6, color=style.colour(n), linestyle=style.later_dash(n),
@@ -122,6 +127,9 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
         "same window. Grey: while there is load."
     )
     titles = [names[cell.name] for cell, _ in found]
+    ends = [made.over for _, made in found]
+    if min(ends) < min(end, max(ends)) - window:
+        caption += f" Runs ended at {min(ends):.4g} to {max(ends):.4g} s, and lines with them."
     caption += _of_idle([(title, made) for title, (_, made) in zip(titles, found, strict=True)])
     flows = [there_of(results, cell, run) for cell, _ in found]
     caption += apart(list(zip(titles, flows, strict=True)))
@@ -420,7 +428,8 @@ def _run(results: Results, cell: Cell, run: int) -> Run | None:
         pooled[way] = Probes(times[order], delays[order] * 1e3)
     since = idle_load(outcome)
     idle = bool(np.isfinite(since))
-    span = (since, float(outcome["sim_seconds"])) if idle else load_span(outcome)
+    over = float(outcome["sim_seconds"])
+    span = (since, over) if idle else load_span(outcome)
     for flow in outcome["flows"] if idle else ():
         if flow["protocol"] != "udp" and float(flow.get("start_s") or 0.0) < span[1]:
             begin = float(flow.get("start_s") or 0.0)
@@ -429,7 +438,8 @@ def _run(results: Results, cell: Cell, run: int) -> Run | None:
             )
     unheard = _unheard(outcome, pooled, span)
     gone = (_lost_idle if idle else _lost)(outcome, span)
-    return Run(pooled, {way: _total(p) for way, p in load.items()}, span, idle, unheard, gone)
+    totals = {way: _total(p) for way, p in load.items()}
+    return Run(pooled, totals, span, idle, unheard, gone, over)
 
 
 def _all_lost(outcome: Mapping[str, Any]) -> bool:
