@@ -145,7 +145,7 @@ fn run_application(
     let told = finished.application.as_ref();
     let failed = finished.error.is_some() || told.is_some_and(|told| !told.finished);
     let signal = finished.signal;
-    let names = [app::name(&test, false, remote)];
+    let names = [app::name(&test, false, finished.ends)];
     let report = super::report(start.clone(), &test, &names, finished, "client");
     output.finish(&report, &names);
     Ok(super::exit_code(signal, failed))

@@ -42,6 +42,10 @@ pub struct Totals {
     pub corrupt: Option<u64>,
     /// Round-trip times and windows over the test; at the sender.
     pub tcp: Option<Extremes>,
+    /// Segments that this side's stack retransmitted for an application, of which there is no
+    /// `tcp`; none if it does not tell.
+    #[serde(default)]
+    pub retransmits: Option<u64>,
     /// What the sender's stack counted over the test.
     #[serde(default)]
     pub stack: Option<Stack>,

@@ -133,8 +133,18 @@ pub struct EndSide {
     /// Round-trip times and windows, at the sender.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<Extremes>,
+    /// Segments that a sender retransmitted for an application, without `tcp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
     /// Whether this process is the stream's sender.
     pub sender: bool,
+}
+
+impl EndSide {
+    /// Segments retransmitted, at the sender, as far as its stack tells.
+    pub fn retransmitted(&self) -> Option<u64> {
+        self.tcp.map(|tcp| tcp.retransmits).or(self.retransmits)
+    }
 }
 
 /// What we add to a stream's outcome.
@@ -293,8 +303,12 @@ impl EndStream {
         } else {
             (other, own)
         };
+        let sender = EndSide {
+            retransmits: tx.retransmits.filter(|_| tx.tcp.is_none()),
+            ..side(name, &tx)
+        };
         Self {
-            sender: side(name, &tx),
+            sender,
             receiver: side(name, &rx),
             wifu: EndWifu {
                 from: name.ends.0,
@@ -324,14 +338,15 @@ fn side(name: &Name, totals: &Totals) -> EndSide {
         bytes: totals.bytes,
         bits_per_second: rate(totals.bytes, totals.seconds),
         tcp: totals.tcp,
+        retransmits: None,
         sender: name.sends,
     }
 }
 
 fn sum_sent(streams: &[&EndStream]) -> Option<Sum> {
     let mut sum = sum_sides(streams.iter().map(|stream| &stream.sender))?;
-    let states = streams.iter().filter_map(|stream| stream.sender.tcp);
-    sum.retransmits = states.map(|tcp| tcp.retransmits).reduce(|a, b| a + b);
+    let told = streams.iter().filter_map(|s| s.sender.retransmitted());
+    sum.retransmits = told.reduce(|a, b| a + b);
     Some(sum)
 }
 

@@ -379,13 +379,12 @@ impl Output {
 
     fn end_row(&self, stream: &EndStream, side: &EndSide, word: &str) -> String {
         let sends = word == "sender";
-        let retransmits = side.tcp.filter(|_| sends).map(|tcp| tcp.retransmits);
         format!(
             "[{:3}]{} {}{:<26}{}",
             side.socket,
             self.role(side.sender),
             self.span(side.start, side.end, side.bytes, side.bits_per_second),
-            count(retransmits) + word,
+            count(side.retransmitted().filter(|_| sends), sends) + word,
             ends(stream.wifu.from, stream.wifu.to)
         )
     }
@@ -397,7 +396,7 @@ impl Output {
             "[SUM]{} {}{:<width$}  {hosts}",
             self.role(sum.sender),
             self.span(sum.start, sum.end, sum.bytes, sum.bits_per_second),
-            count(sum.retransmits) + word,
+            count(sum.retransmits, word == "sender") + word,
         )
     }
 
@@ -446,17 +445,48 @@ fn omitted(omitted: bool) -> &'static str {
     if omitted { "(omitted)" } else { "" }
 }
 
+/// Nothing of an application that had no connection: then an end is not known.
 fn ends(from: SocketAddr, to: SocketAddr) -> String {
-    format!("  {from} > {to}")
+    let known = [from, to].iter().all(|end| !end.ip().is_unspecified());
+    match known {
+        true => format!("  {from} > {to}"),
+        false => String::new(),
+    }
 }
 
 fn hosts(row: &Row) -> String {
     format!("{} > {}", row.wifu.from.ip(), row.wifu.to.ip())
 }
 
-fn count(retransmits: Option<u64>) -> String {
-    match retransmits {
-        Some(count) => format!("  {count:3}             "),
-        None => " ".repeat(18),
+/// What a row has below Retr; `sends`: it is a sender's in the summary.
+fn count(retransmits: Option<u64>, sends: bool) -> String {
+    let told = retransmits.map(|count| count.to_string());
+    let unknown = if sends { "-" } else { "" };
+    let told = told.unwrap_or_else(|| unknown.to_owned());
+    format!("  {told:>3}             ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_sender_that_does_not_tell_nobody_knows_what_it_retransmitted() {
+        let told = [
+            (Some(7), true),
+            (None, true),
+            (Some(12), false),
+            (None, false),
+        ];
+        let told = told.map(|(n, sends)| count(n, sends));
+        assert_eq!(told.each_ref().map(|t| t.trim()), ["7", "-", "12", ""]);
+        assert!(told.iter().all(|t| t.len() == 18));
+    }
+
+    #[test]
+    fn ends_that_are_not_known_are_left_out() {
+        let [nowhere, here] = ["0.0.0.0:0", "10.0.0.1:5"].map(|s| s.parse().expect("an address"));
+        assert_eq!(ends(here, here), "  10.0.0.1:5 > 10.0.0.1:5");
+        assert_eq!(ends(nowhere, here) + &ends(here, nowhere), "");
     }
 }

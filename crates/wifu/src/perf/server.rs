@@ -308,7 +308,8 @@ fn serve_test(
     let (finished, names) = if test.app.is_some() {
         output.begin(super::layout(test, true), &start);
         let finished = app::server::run(args, test, &listener, (&mut *control, signals), output)?;
-        (finished, vec![app::name(test, true, client)])
+        let names = vec![app::name(test, true, finished.ends)];
+        (finished, names)
     } else {
         drop(listener);
         super::add_streams(&mut start, test, &streams);

@@ -2,6 +2,7 @@
 //! and exchanges results.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -58,6 +59,8 @@ pub struct Finished {
     pub begun: f64,
     /// What became of the application whose traffic it was, at the client.
     pub application: Option<Outcome>,
+    /// The two ends, this one first, of the last connection of an application.
+    pub ends: Option<(SocketAddr, SocketAddr)>,
     /// What this side measured.
     pub own: Results,
     /// What the other side measured, if it still said.
@@ -366,6 +369,7 @@ impl Run<'_> {
             intervals: self.intervals,
             begun: self.begun,
             application: None,
+            ends: None,
             own,
             other: results,
             error,
@@ -412,6 +416,7 @@ impl Run<'_> {
                     arrivals: stream.counters.points(),
                     corrupt: stream.counters.corrupt(),
                     tcp: meter.extremes(),
+                    retransmits: None,
                     stack: meter.stack(),
                     feedback_segments: meter.feedback(stream),
                     connect_s: stream.connect_time.map(|time| time.as_secs_f64()),

@@ -95,6 +95,24 @@ fn answers_are_read_at_the_client_and_count() {
 }
 
 #[test]
+fn an_application_has_two_ends_and_a_count_of_what_was_retransmitted() {
+    let server = Server::start(&[]);
+    let host = "127.0.0.1:";
+    for words in ["request,pause=1ms,count=3", "http,pause=1ms,count=3"] {
+        let report = server.test(&["--app", words]);
+        assert_eq!(at(&report, "end.sum_sent.retransmits"), 0, "{words}");
+        let stream = &at(&report, "end.streams")[0];
+        assert_eq!(at(stream, "sender.retransmits"), 0, "{words}");
+        assert_eq!(stream.pointer("/receiver/retransmits"), None, "{words}");
+        for end in ["wifu.from", "wifu.to"] {
+            let end = at(stream, end).as_str().expect("an address");
+            let port = end.strip_prefix(host).expect("of this host");
+            assert_ne!(port, "0", "{words}");
+        }
+    }
+}
+
+#[test]
 fn talk_and_tables_keep_their_times() {
     let server = Server::start(&[]);
     let words = "onoff,rate=400kb/s,on=200ms,off=100ms";

@@ -59,6 +59,7 @@ pub fn run(
         },
         conn: None,
         announced: None,
+        ends: None,
         deadline: Time::NEVER,
         next: Time::NEVER,
         stop_at: stop_at(app),
@@ -127,6 +128,8 @@ struct Client<'a> {
     conn: Option<Conn>,
     /// The present connection's end here, and how much of what it is given the server knows of.
     announced: Option<(SocketAddr, u64)>,
+    /// The ends of the last connection that was established, this one first.
+    ends: Option<(SocketAddr, SocketAddr)>,
     /// When the present connection has to be established.
     deadline: Time,
     /// When the application acts next by itself.
@@ -167,6 +170,7 @@ impl Client<'_> {
                 arrivals: self.count.recorder.as_ref().map(|r| r.points()),
                 corrupt: None,
                 tcp: None,
+                retransmits: self.told.retransmits,
                 stack: None,
                 feedback_segments: None,
                 connect_s: self.told.connected_s,
@@ -188,6 +192,7 @@ impl Client<'_> {
             intervals: Vec::new(),
             begun,
             application: Some(self.told),
+            ends: self.ends,
             own,
             other,
             error,
@@ -279,6 +284,8 @@ impl Client<'_> {
                 self.count.add(if count { news.read } else { news.wrote });
                 if open && self.deadline < Time::NEVER {
                     self.deadline = Time::NEVER;
+                    let local = conn.local().ok();
+                    self.ends = local.map(|local| (local, self.link.remote)).or(self.ends);
                     let now = self.now().as_secs_f64();
                     self.told.connected_s.get_or_insert(now);
                 }

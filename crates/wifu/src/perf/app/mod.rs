@@ -95,15 +95,11 @@ fn answers(test: &Test) -> bool {
     app == Some(AppKind::Request)
 }
 
-/// The flow as the report names it; `there` is the other end.
-pub fn name(test: &Test, server: bool, there: SocketAddr) -> Name {
-    let here = SocketAddr::new(
-        match there.is_ipv4() {
-            true => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            false => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        },
-        0,
-    );
+/// The flow as the report names it, by the ends of its last connection, this one first; without
+/// one they are not specified.
+pub fn name(test: &Test, server: bool, ends: Option<(SocketAddr, SocketAddr)>) -> Name {
+    let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    let (here, there) = ends.unwrap_or((nowhere, nowhere));
     let sends = server == answers(test);
     Name {
         socket: FLOW,

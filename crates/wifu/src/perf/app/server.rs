@@ -62,11 +62,12 @@ pub fn run(
         row: (Duration::ZERO, 0),
         intervals: Vec::new(),
         peers: Vec::new(),
+        ends: None,
         expected: BTreeMap::new(),
         block: payload(BLOCK),
         buffer: vec![0; BLOCK],
         patience: args.control_patience(),
-        feedback: Some(0),
+        sent: Some((0, 0)),
     };
     server.run()
 }
@@ -96,13 +97,16 @@ struct Server<'a> {
     row: (Duration, u64),
     intervals: Vec<Interval>,
     peers: Vec<Peer>,
+    /// The ends of the last connection, this one first.
+    ends: Option<(SocketAddr, SocketAddr)>,
     /// What the client said of connections that it has not been told of yet.
     expected: BTreeMap<SocketAddr, u64>,
     block: Vec<u8>,
     buffer: Vec<u8>,
     patience: Duration,
-    /// Segments that its connections have sent which are over; none once one did not tell.
-    feedback: Option<u64>,
+    /// Segments that its connections have sent which are over, and again; none once one did not
+    /// tell.
+    sent: Option<(u64, u64)>,
 }
 
 impl Server<'_> {
@@ -111,7 +115,7 @@ impl Server<'_> {
         let ending = self.until_the_end()?;
         let stopped = self.count.epoch.elapsed();
         for peer in &mut self.peers {
-            over(&mut self.feedback, &mut peer.conn);
+            over(&mut self.sent, &mut peer.conn);
         }
         let (hurry, patience) = (matches!(ending, Ending::Signal(_)), self.patience);
         let mut lost = ending.tell(self.control, "server", IMPATIENCE);
@@ -125,8 +129,9 @@ impl Server<'_> {
                 arrivals: self.count.recorder.as_ref().map(|r| r.points()),
                 corrupt: None,
                 tcp: None,
+                retransmits: self.sent.map(|sent| sent.1),
                 stack: None,
-                feedback_segments: self.feedback,
+                feedback_segments: self.sent.map(|sent| sent.0),
                 connect_s: None,
                 monotonic_s: Some(begun),
             }],
@@ -147,6 +152,7 @@ impl Server<'_> {
             intervals: self.intervals,
             begun,
             application: None,
+            ends: self.ends,
             own,
             other,
             error,
@@ -190,7 +196,7 @@ impl Server<'_> {
         for peer in &mut self.peers {
             if peer.until.is_some_and(|until| now >= until) {
                 peer.until = None;
-                over(&mut self.feedback, &mut peer.conn);
+                over(&mut self.sent, &mut peer.conn);
             }
         }
         let row = self.interval.map(|interval| self.row.0 + interval);
@@ -202,13 +208,17 @@ impl Server<'_> {
     fn accept(&mut self) -> anyhow::Result<()> {
         while self.peers.len() < MOST {
             match self.listener.accept() {
-                Ok((socket, from)) => self.peers.push(Peer {
-                    from: plain(from),
-                    conn: Some(Conn::accepted(socket)?),
-                    read: 0,
-                    told: false,
-                    until: None,
-                }),
+                Ok((socket, from)) => {
+                    let (conn, from) = (Conn::accepted(socket)?, plain(from));
+                    self.ends = conn.local().ok().map(|here| (here, from)).or(self.ends);
+                    self.peers.push(Peer {
+                        from,
+                        conn: Some(conn),
+                        read: 0,
+                        told: false,
+                        until: None,
+                    });
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 // One that was reset before it was taken is none.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
@@ -251,7 +261,7 @@ impl Server<'_> {
                     .get_or_insert(self.count.epoch.elapsed() + LINGER);
             }
             Ok(_) => {}
-            Err(_) => over(&mut self.feedback, &mut peer.conn),
+            Err(_) => over(&mut self.sent, &mut peer.conn),
         }
         self.count.add(count);
     }
@@ -304,9 +314,7 @@ impl Server<'_> {
     fn row(&mut self, now: Duration) {
         let (start, before) = std::mem::replace(&mut self.row, (now, self.count.bytes));
         let (seconds, bytes) = ((now - start).as_secs_f64(), self.count.bytes - before);
-        let there = self.peers.last().map(|peer| peer.from);
-        let there = there.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-        let name = name(self.test, true, there);
+        let name = name(self.test, true, self.ends);
         let row = Row {
             socket: FLOW,
             start: start.as_secs_f64(),
@@ -330,9 +338,10 @@ impl Server<'_> {
 }
 
 /// A connection is over: what it has sent counts.
-fn over(feedback: &mut Option<u64>, conn: &mut Option<Conn>) {
+fn over(sent: &mut Option<(u64, u64)>, conn: &mut Option<Conn>) {
     if let Some(conn) = conn.take() {
-        let sent = conn.info().map(|info| u64::from(info.segs_out));
-        *feedback = feedback.zip(sent).map(|(sum, n)| sum + n);
+        let one = conn.info();
+        let one = one.map(|info| (u64::from(info.segs_out), u64::from(info.total_retrans)));
+        *sent = sent.zip(one).map(|(a, b)| (a.0 + b.0, a.1 + b.1));
     }
 }
