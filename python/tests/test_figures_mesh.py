@@ -156,7 +156,7 @@ def test_a_waterfall_that_is_of_one_run_mostly_says_so(tmp_path: Path) -> None:
 
     found = changed(tmp_path, starved, TEXT.replace("runs = 1", "runs = 5"))
     _, caption = drawn(found, kind="waterfall")
-    told = "mostly of one run: protocol tcp-newreno: 100% of the packets of one run of 5."
+    told = "protocol tcp-newreno: 100% of those over a hop are of one run of 5."
     assert told in caption.replace(" (rfc-modern)", ""), caption
 
 

@@ -58,3 +58,28 @@ rate = "5Mb/s"
     near = flow.replace('rate = "100Mb/s"\n', 'rate = "100Mb/s"\nqueue = "{queue}"\n')
     assert outlets.warnings(plans.parse(far)) == []
     assert len(outlets.warnings(plans.parse(near))) == 1
+
+
+MORE = """[[scenario.flow]]
+from = "{from}"
+to = "n3"
+protocol = "tcp-reno"
+[vary]"""
+
+
+@pytest.mark.parametrize(("begin", "told"), [("n1", 1), ("n2", 0)])
+def test_a_queue_that_others_pass_may_lose(begin: str, told: int) -> None:
+    words = "linear,3,wire=5Mb/s,queue={queue}"
+    text = PLAN.replace("{words}", words).replace("{to}", "n3").replace("{of}", "tcp-reno")
+    plan = plans.parse(text.replace("[vary]", MORE.replace("{from}", begin)))
+    assert len(outlets.warnings(plan)) == told
+
+
+@pytest.mark.parametrize(("ends", "told"), [(("n1", "n2"), "n2"), (("n2", "n1"), "n1")])
+def test_answers_begin_where_they_are_sent(ends: tuple[str, str], told: str) -> None:
+    words = "linear,2,wire=5Mb/s,queue={queue}"
+    text = PLAN.replace("{words}", words).replace("{of}", "tcp-reno")
+    text = text.replace('from = "n1"', f'from = "{ends[0]}"').replace("{to}", ends[1])
+    text = text.replace('app = "file"\nbytes = "1M"', 'app = "request"\ncount = 3')
+    (found,) = outlets.warnings(plans.parse(text))
+    assert f"flow 1 at {told}" in found

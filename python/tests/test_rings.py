@@ -69,12 +69,15 @@ def test_it_is_told_before_and_after_a_run(tmp_path: Path) -> None:
     assert words in " ".join(seen.get().split())
     found = wifu.campaign(given, tmp_path / "r", runner=fake)
     assert "in front of a driver&#x27;s ring that holds 200" in report.render(found, [])
-    assert found.comparison()["queues"] == [words]
+    assert found.comparison()["queues"] == [words, *outlets.warnings(given)]
 
 
 def test_dry_run_has_it_as_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dry(given := plan(), Store(tmp_path / "none"), as_json=True)
-    assert json.loads(capsys.readouterr().out)["queues"] == rings.warnings(given)
+    assert json.loads(capsys.readouterr().out)["queues"] == [
+        *rings.warnings(given),
+        *outlets.warnings(given),
+    ]
 
 
 @pytest.mark.parametrize(

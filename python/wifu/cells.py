@@ -350,7 +350,8 @@ def _words(axis: Axis | None, message: str) -> str:
         return ""
     words = [v.value for v in axis.levels if isinstance(v.value, str)]
     words = [repr(w) for w in words if not values.quoted(w)]
-    return f", and {', '.join(words)} is no number" if words else ""
+    verb = "are no numbers" if len(words) > 1 else "is no number"
+    return f", and {', '.join(words)} {verb}" if words else ""
 
 
 def _copies(flow: Mapping[str, Value], names: Mapping[str, Value]) -> Iterator[dict[str, Value]]:

@@ -65,12 +65,15 @@ def _apart(means: pd.Series[float]) -> float:
     return float(means.max() / means.min()) if len(means) > 1 and means.min() > 0 else 1.0
 
 
-def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether runs of some cells ended long before those of others, as a flow beside was over. Not
-    where all that flows delivered ends a run (`stop.packets`): rates are of as many bytes then.
-    """
+def _by_packets(cells: Sequence[Cell]) -> bool:
+    """Whether all that flows delivered ends a run, so that rates are of as many bytes."""
     stops = [c.scenario.get("stop") for c in cells]
-    if any("packets" in stop for stop in stops if isinstance(stop, dict)):
+    return any("packets" in stop for stop in stops if isinstance(stop, dict))
+
+
+def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether runs of some cells ended long before those of others, as a flow beside was over."""
+    if _by_packets(cells):
         return False
     return _apart(_means(results, cells, metric)) > EVEN
 
@@ -80,14 +83,12 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     means = _means(results, cells, metric)
     every = [means[[c.name for c in row if c.name in means]] for row in compared(results, cells)]
     worst = max(every, key=_apart, default=means[:0])
-    if _apart(worst) <= EVEN:
+    if _apart(worst) <= EVEN or _by_packets(cells):
         return ""
-    bare = any(unlike(results, row, metric) for row in compared(results, cells))
-    colour = f" There is neither colour nor bold where that is more than {EVEN - 1:.0%} apart."
     return (
         "Flows that had more to send are measured until their run ends, and runs of compared cells "
         f"lasted between {worst.min():.3g} s ({worst.idxmin()}) and {worst.max():.3g} s "
-        f"({worst.idxmax()}) on the mean: in the shorter ones their start, and what the other "
-        "flows were there for, weigh more. A flow with `time` that outlasts the others keeps runs "
-        "alike." + colour * bare
+        f"({worst.idxmax()}) on the mean: in the shorter ones their start weighs more. A flow with "
+        "`time` that outlasts the others keeps runs alike. There is neither colour nor bold where "
+        f"that is more than {EVEN - 1:.0%} apart."
     )

@@ -160,11 +160,15 @@ def _lengths(plan: Plan) -> list[str]:
     """
     found: dict[tuple[int, str], set[int]] = {}
     for cell in plan.cells:
-        for n, flow in listed_flows(cell.scenario):
-            node = str(flow.get("from"))
-            at = outlet(cell.scenario, node, str(flow.get("to")))
+        flows = list(listed_flows(cell.scenario))
+        for n, flow in flows:
+            node, to = _data(flow)
+            at = outlet(cell.scenario, node, to)
             plain = flow.get("protocol") != "udp" and discipline(cell.scenario, node) is None
-            if at is not None and plain and (at.toward or _neighbours(cell.scenario, flow)):
+            # What comes from elsewhere may fill a queue.
+            alone = all(node in _data(other) for _, other in flows)
+            near = at is not None and (at.toward or _neighbours(cell.scenario, (node, to)))
+            if at is not None and near and plain and alone:
                 found.setdefault((n, node), set()).add(at.queue)
     own = [f"flow {n} at {at}" for (n, at), lengths in found.items() if len(lengths) > 1]
     if not own:
@@ -177,10 +181,16 @@ def _lengths(plan: Plan) -> list[str]:
     ]
 
 
-def _neighbours(scenario: Scenario, flow: Mapping[str, Any]) -> bool:
+def _data(flow: Mapping[str, Any]) -> tuple[str, str]:
+    """Where the data of a flow begins and ends: of questions and answers, the answers."""
+    begin, end = str(flow.get("from")), str(flow.get("to"))
+    return (end, begin) if flow.get("app") == "request" else (begin, end)
+
+
+def _neighbours(scenario: Scenario, both: tuple[str, str]) -> bool:
     """Whether both ends of a flow stand beside each other in a chain of radios."""
     words = str(_topology(scenario).get("words", "")).partition(",")[0].strip()
-    ends = [str(flow.get(end)).removeprefix("n") for end in ("from", "to")]
+    ends = [end.removeprefix("n") for end in both]
     if words != "linear" or not all(end.isdigit() for end in ends):
         return False
     return abs(int(ends[0]) - int(ends[1])) == 1

@@ -266,13 +266,16 @@ class Traffic:
 
     def _served(self, flows: Sequence[Flow]) -> list[str]:
         """Options for what these flows' compositions have to do on every host, or ask of it: with
-        their parameters, some of which are of handlers and lanes."""
+        their parameters, some of which are of handlers and lanes. What they prefer to know of the
+        radio is told by a daemon that serves, too.
+        """
         words = []
         for name, flow in {f.protocol: f for f in flows}.items():
             place = self.places[flow.source]
             text = place.run(place.program, "describe", name, "--json", *self._files(place))
             told = json.loads(text)
-            if told["brings"]["handlers"] or told["brings"]["lane"] or told["requires"]:
+            brings = told["brings"]["handlers"] or told["brings"]["lane"]
+            if brings or told["requires"] or told["prefers"]:
                 words += ["--serve", name]
         return words
 

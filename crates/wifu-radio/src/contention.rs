@@ -1,6 +1,7 @@
-//! Who began to transmit when, for the records of frames that were lost: carrier sense cannot
-//! prevent that two stations begin in the same slot, and what else it did not prevent has another
-//! cause. Kept only while frames are recorded.
+//! Who transmitted when, for the records of frames that were lost: carrier sense cannot prevent
+//! that two stations begin in the same slot, and what else it did not prevent has another cause;
+//! and a receiver does not know all whose signals it loses frames to. Kept only while frames are
+//! recorded.
 
 use std::collections::VecDeque;
 
@@ -26,10 +27,32 @@ pub(crate) struct Contention {
     begun: VecDeque<(Time, u16)>,
     /// CTS and ACK, in order of time.
     answers: VecDeque<Answer>,
-    /// By station: when it began what it sends or sent last, and for whom its RTS was if that is
-    /// what it sent last.
-    last: Vec<(Time, u16)>,
+    /// All that was on the air: whose, from when until when; in order of time.
+    air: VecDeque<(u16, Time, Time)>,
+    /// By station: when it began what it sends or sent last.
+    last: Vec<Last>,
 }
+
+/// What a station sent last.
+#[derive(Clone, Copy)]
+struct Last {
+    began: Time,
+    /// For whom its RTS was, if it was one.
+    rts: u16,
+    /// When the CTS that answers this ended.
+    cleared: Option<Time>,
+}
+
+impl Last {
+    const NOTHING: Last = Last {
+        began: Time::ZERO,
+        rts: NOBODY,
+        cleared: None,
+    };
+}
+
+/// Data follow a CTS so soon that nobody contends in between: SIFS is 10 or 16 us, DIFS 28 or more.
+const FOLLOWS: Span = Span(20_000);
 
 impl Contention {
     /// A transmission begins.
@@ -43,7 +66,15 @@ impl Contention {
         while self.answers.front().is_some_and(|a| old(a.end)) {
             self.answers.pop_front();
         }
+        while self.air.front().is_some_and(|(_, at, _)| old(*at)) {
+            self.air.pop_front();
+        }
+        self.air.push_back((from, now, signal.end));
         if matches!(signal.kind, FrameKind::Cts | FrameKind::Ack) {
+            let asked = self.last.get_mut(usize::from(signal.to));
+            if let Some(asked) = asked.filter(|asked| asked.rts == from) {
+                asked.cleared = Some(signal.end);
+            }
             return self.answers.push_back(Answer {
                 by: from,
                 to: signal.to,
@@ -53,23 +84,36 @@ impl Contention {
         }
         let at = usize::from(from);
         if self.last.len() <= at {
-            self.last.resize(at + 1, (Time::ZERO, NOBODY));
+            self.last.resize(at + 1, Last::NOTHING);
         }
         let rts = signal.kind == FrameKind::Rts;
-        let (began, announced) = self.last[at];
+        let last = self.last[at];
         // Data that an RTS announced follow its CTS: the station contended before the RTS.
-        let follows = !rts && announced != NOBODY && announced == signal.to;
-        let began = if follows { began } else { now };
-        self.last[at] = (began, if rts { signal.to } else { NOBODY });
+        let soon = |end: Time| now <= end + FOLLOWS;
+        let follows = !rts && last.rts == signal.to && last.cleared.is_some_and(soon);
+        self.last[at] = Last {
+            began: if follows { last.began } else { now },
+            rts: if rts { signal.to } else { NOBODY },
+            cleared: None,
+        };
         if !follows {
             self.begun.push_back((now, from));
         }
     }
 
+    /// Whose were on the air with a frame before a moment, but for its own ends'.
+    pub fn beside(&self, signal: &Signal, until: Time) -> impl Iterator<Item = u16> {
+        let (own, begin) = ([signal.from, signal.to], signal.start);
+        let met = move |(_, start, end): &&(u16, Time, Time)| *start < until && *end > begin;
+        let air = self.air.iter().rev().filter(met);
+        air.map(|(from, ..)| *from)
+            .filter(move |from| !own.contains(from))
+    }
+
     /// Whether the sender of a frame, and another station that was on the air beside it or whom
     /// that one answered, began to transmit within a slot of one another.
     pub fn together(&self, signal: &Signal, other: u16, slot: Span) -> bool {
-        let Some((own, _)) = self.last.get(usize::from(signal.from)) else {
+        let Some(Last { began: own, .. }) = self.last.get(usize::from(signal.from)) else {
             return false;
         };
         let answered = self.answers.iter().filter(|a| {
@@ -133,6 +177,23 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_after_an_rts_that_nobody_answered_contends_anew() {
+        let mut all = Contention::default();
+        all.begin(&signal(FrameKind::Rts, (0, 1), (100, 150)));
+        let short = signal(FrameKind::Data, (0, 1), (500, 600));
+        all.begin(&signal(FrameKind::Data, (2, 3), (496, 700)));
+        all.begin(&short);
+        assert!(all.together(&short, 2, SLOT));
+        // Nor does what comes long after a CTS follow it.
+        all.begin(&signal(FrameKind::Rts, (0, 1), (1000, 1050)));
+        all.begin(&signal(FrameKind::Cts, (1, 0), (1060, 1090)));
+        all.begin(&signal(FrameKind::Data, (2, 3), (1500, 1700)));
+        let late = signal(FrameKind::Data, (0, 1), (1505, 1600));
+        all.begin(&late);
+        assert!(all.together(&late, 2, SLOT));
+    }
+
+    #[test]
     fn an_answer_is_of_the_one_that_it_answers() {
         // 3 answers 2, which began with 0; 4 answers 5, which began before.
         let mut all = Contention::default();
@@ -144,6 +205,20 @@ mod tests {
         all.begin(&signal(FrameKind::Ack, (3, 2), (210, 250)));
         assert!(all.together(&own, 3, SLOT));
         assert!(!all.together(&own, 4, SLOT));
+    }
+
+    #[test]
+    fn who_is_on_the_air_beside_a_frame_is_known() {
+        let mut all = Contention::default();
+        let own = signal(FrameKind::Data, (0, 1), (100, 300));
+        all.begin(&signal(FrameKind::Data, (5, 3), (10, 100)));
+        all.begin(&signal(FrameKind::Data, (2, 3), (50, 120)));
+        all.begin(&own);
+        all.begin(&signal(FrameKind::Ack, (1, 4), (150, 160)));
+        all.begin(&signal(FrameKind::Ack, (3, 2), (200, 220)));
+        let beside = |until: u64| -> Vec<u16> { all.beside(&own, Time(until * 1000)).collect() };
+        assert_eq!(beside(300), [3, 2]);
+        assert_eq!(beside(116), [2], "while its preamble lasts");
     }
 
     #[test]

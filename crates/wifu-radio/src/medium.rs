@@ -43,6 +43,12 @@ pub(crate) struct Left {
     pub idle: bool,
 }
 
+/// A signal with less than this share of the noise adds less than 1 dB to it: what is lost beside
+/// it is lost to noise.
+const FAINT: f64 = 0.25;
+/// With less it does not reach a receiver at all.
+const UNHEARD: f64 = 0.01;
+
 pub(crate) struct Medium {
     phy: Phy,
     /// Mode of the PLCP header by mode of the frame.
@@ -438,7 +444,9 @@ impl Medium {
             }
             return;
         }
-        let miss = self.signals[number as usize].miss;
+        let Signal {
+            miss, miss_other, ..
+        } = self.signals[number as usize];
         run.note(u64::from(signal.to), miss.hashed());
         let lost = miss != Why::None;
         if let Some(counters) = self.account(usize::from(signal.from), signal.to) {
@@ -448,7 +456,12 @@ impl Medium {
         if !lost {
             return;
         }
-        self.transceivers[usize::from(signal.to)].lost[miss as usize] += 1;
+        // What drowned beside somebody was not lost to noise.
+        let why = match miss {
+            Why::Weak if miss_other != NOBODY => Why::Collision,
+            why => why,
+        };
+        self.transceivers[usize::from(signal.to)].lost[why as usize] += 1;
         if run.tracing {
             self.tell_loss(number, signal, run);
         }
@@ -461,7 +474,7 @@ impl Medium {
         if signal.to == NOBODY || fate.miss == Why::None {
             return;
         }
-        let other = fate.miss_other;
+        let (why, other) = self.blamed(signal, (fate.miss, fate.miss_other));
         let third = ![NOBODY, signal.to].contains(&other);
         let unsensed = third && !self.senses(signal.from, other);
         // Answers leave without carrier sense.
@@ -469,7 +482,7 @@ impl Medium {
         let began = |m: &Medium| m.contention.together(signal, other, m.phy.slot);
         let unheard = contended && other != NOBODY && !unsensed && !began(self);
         run.record(Record {
-            why: fate.miss,
+            why,
             other,
             mode: signal.mode.0,
             bytes: signal.bytes as u16,
@@ -479,6 +492,32 @@ impl Medium {
                 | (u8::from(unheard) * Record::UNHEARD),
             ..run.entry(What::Lost, signal.frame, signal.to, signal.from)
         });
+    }
+
+    /// Why a frame was lost and to whom, with those whom its receiver cannot have told from noise:
+    /// too weak for it to notice, they spoil what is hardly stronger all the same.
+    fn blamed(&self, signal: &Signal, told: (Why, u16)) -> (Why, u16) {
+        let row = &self.rows[usize::from(signal.from)];
+        let Some(link) = row.find(signal.to).map(|at| &row.links[at]) else {
+            return told;
+        };
+        let t = &self.transceivers[usize::from(signal.to)];
+        let noise = t.noise.float();
+        let (why, until, least) = match told {
+            (Why::Noise, NOBODY) => (Why::Collision, signal.end, noise * FAINT),
+            // By itself the receiver would have followed it.
+            (Why::Weak, NOBODY) if link.clear && link.power.float() >= t.least() => {
+                (Why::Weak, signal.preamble_end, noise * UNHEARD)
+            }
+            _ => return told,
+        };
+        let mean = |from: u16| Some((self.rows[usize::from(from)].mean(signal.to)?.float(), from));
+        let beside = self.contention.beside(signal, until).filter_map(mean);
+        let strongest = beside.max_by(|(one, _), (two, _)| one.total_cmp(two));
+        match strongest {
+            Some((power, from)) if power >= least => (why, from),
+            _ => told,
+        }
     }
 
     /// Whether a station senses another's transmissions, by the mean power as it is now.

@@ -3,6 +3,10 @@
 //! The outcome of a scenario is a pure function of it: no wall-clock time is in it, and its JSON is
 //! the same to the octet on every run.
 
+mod asked;
+
+pub use asked::Asked;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wifu_node::{HostCounters, LaneCounters, SplitCounters};
@@ -199,21 +203,6 @@ pub struct FlowOutcome {
     pub requests_failed: Vec<FailedRequest>,
 }
 
-/// What the end that asks sent, of requests and answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
-    /// Octets of its questions handed to the network, each once.
-    pub bytes: u64,
-    /// Segments that it retransmitted.
-    pub retransmissions: u64,
-    /// Its retransmission timeouts; absent if its protocol has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeouts: Option<u64>,
-    /// Seconds that it waited for them, as `timeout_s` of the flow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_s: Option<f64>,
-}
-
 /// Octets that outlast the time of a flow (`time`, `stop_at`) in its buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outlasted {
@@ -326,12 +315,13 @@ pub struct FailedRequest {
     pub failed_s: f64,
 }
 
-/// Frames that were not received, by reason.
+/// Frames that were not received, by reason, as their receiver knows it: whom it is too far from to
+/// notice is noise to it, and has a name in `wifu.why`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostOutcome {
     /// Another frame was on the air.
     pub collision: u64,
-    /// Noise alone, or too weak for the receiver to notice, by itself or beside others.
+    /// Noise alone, or too weak for the receiver to notice by itself.
     pub noise: u64,
     /// The receiver was busy: transmitting, or locked on another frame.
     pub busy: u64,

@@ -1072,6 +1072,39 @@ fn a_link_on_which_no_rts_is_answered_is_one() {
 }
 
 #[test]
+fn who_is_too_weak_to_be_noticed_is_blamed_for_what_it_spoils() {
+    // n7's frames reach n4 with 8.4 dB, where n2, hidden from n7, has less than it takes to be
+    // noticed: alone they all arrive, beside n2 hardly any.
+    let told = |other: &str| {
+        let text = format!(
+            "[topology]\nwords = \"grid,3,3,spacing=75\"\n[topology.radio]\nrate = \"6Mb/s\"\n{}{other}\
+             [record]\nframes = true\n[stop]\ntime = \"40s\"\n",
+            flow("n7", "n4", "protocol = \"udp\"\nrate = \"200kb/s\"")
+        );
+        let mut watched = simulation(&text);
+        watched.run();
+        let names: Vec<String> = (1..10).map(|n| format!("n{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let told = why::told(&causes(&mut watched), &names);
+        let links = told["links"].as_array().expect("links").clone();
+        let mut own = links
+            .into_iter()
+            .filter(|l| l["from"] == "n7" && l["to"] == "n4");
+        let own = own.next().expect("it carried frames");
+        let count = |key: &str| own["causes"][key].as_u64().unwrap_or_default();
+        (own["failed"].as_u64(), count("hidden"), count("noise"))
+    };
+    assert_eq!(told(""), (Some(0), 0, 0), "no frame is lost to noise");
+    let (failed, hidden, noise) = told(&flow("n2", "n3", "protocol = \"tcp-newreno\""));
+    let failed = failed.expect("a count");
+    assert!(
+        failed > 3000 && hidden > failed * 9 / 10,
+        "{failed} {hidden}"
+    );
+    assert!(noise < failed / 50, "{noise}");
+}
+
+#[test]
 fn the_same_slot_is_where_frames_began_in_it() {
     // With fading, stations that sense each other on the mean miss each other's frames.
     let run = |sigma: &str| {

@@ -55,7 +55,8 @@ fn one_hyphen(command: &Command, words: &[&str]) -> Option<Error> {
             after_option = false;
             continue;
         };
-        after_option = true;
+        // A value may be in the same word: --protocol=X, -pX.
+        after_option = !word.contains('=') && (word.starts_with("--") || name.len() == 1);
         let name = name.split('=').next().unwrap_or_default();
         let longs = command.get_arguments().filter_map(Arg::get_long);
         if name.len() > 1 && longs.into_iter().any(|long| long == name) {
@@ -74,7 +75,17 @@ fn told(command: &Command, words: &[&str], error: Error) -> Error {
     };
     let argument = text(ContextKind::InvalidArg);
     let wanted = match error.source() {
-        Some(source) if source.is::<ParseIntError>() => "a whole number",
+        Some(source) if source.is::<ParseIntError>() => {
+            let value = text(ContextKind::InvalidValue);
+            let digits = value.trim_start_matches(['-', '+']);
+            match value.starts_with('-') {
+                _ if digits.is_empty() || !digits.chars().all(|c| c.is_ascii_digit()) => {
+                    "a whole number"
+                }
+                true => "a whole number, not a negative one",
+                false => "a smaller number",
+            }
+        }
         Some(source) if source.is::<ParseFloatError>() => "a number",
         _ if error.kind() == ErrorKind::UnknownArgument => {
             return match elsewhere(command.get_name(), &argument, words) {
@@ -155,6 +166,10 @@ mod tests {
                 "write a whole number of packets",
             ),
             ("mock -p tcp-sack --flows two", "write a whole number"),
+            (
+                "mock -p tcp-sack --queue 99999999999999999999999",
+                "write a smaller number of packets",
+            ),
             ("sim --interval fast", "write a number of seconds"),
             ("sim --from n1 --to n9", "written --flow n1:n9:PROTOCOL"),
             (
@@ -179,6 +194,7 @@ mod tests {
             "sim --topo linear,4 -p tcp-sack -t10",
             "sim --topo linear,4 -p tcp-sack -n 1M",
             "exec -p tcp-sack find . -file x -protocol",
+            "exec --protocol=tcp-sack ./prog -file x",
             "emu ctl snr n1 n2 -12",
             "perf -c n1 -t 5 -J",
         ] {

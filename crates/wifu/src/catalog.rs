@@ -1,6 +1,7 @@
 //! `wifu list`, `wifu describe` and `wifu check`: everything they print comes from the registry and
 //! from the files of the testbed sets.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -329,6 +330,8 @@ fn protocol_json(p: &Protocol) -> Json {
         "store": b.store_kind().name(), "profile": b.profile, "unused": b.unused,
         "id": format!("{:08x}", b.id), "parts": parts, "brings": brought::json(p),
         "requires": facts::required_json(p),
+        "prefers": b.parts.iter().flat_map(|part| part.desc.prefers)
+            .map(|p| p.fact.name()).collect::<BTreeSet<_>>(),
         "recordable": b.recordable().iter()
             .map(|r| json!({"name": r.name, "unit": r.unit, "doc": r.doc}))
             .collect::<Vec<_>>(),

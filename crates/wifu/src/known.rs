@@ -119,7 +119,7 @@ impl Known {
 pub fn replaces(name: &str, registry: &Registry) -> String {
     let built_in = registry.library().protocols().iter().any(|n| n == name);
     let whose = match built_in {
-        true => "is built in",
+        true => "is built in, or that an earlier file has",
         false => "an earlier file or library has",
     };
     format!("in place of the protocol of this name that {whose}")

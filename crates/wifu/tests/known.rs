@@ -512,7 +512,8 @@ fn check_warns_of_a_number_that_is_not_free_and_says_whence_it_is() {
 #[test]
 fn a_protocol_in_the_place_of_another_is_noted() {
     let text = "[protocol.tcp-sack]\nextends = \"tcp-newreno\"\nnumber = 241\n";
-    let place = "in place of the protocol of this name that is built in";
+    let place =
+        "in place of the protocol of this name that is built in, or that an earlier file has";
     let sack = File::new("sack", text);
     let checked = said(&["check", sack.path()]);
     assert!(

@@ -320,11 +320,11 @@ def _unlike(task: Task, cells: Sequence[Cell]) -> str:
     whys: dict[str, list[Cell]] = {}
     for cell in cells:
         found = task.told[cell.name]
-        if found.unlike and not found.instead:
+        if found.unlike and task.drawn(found):
             whys.setdefault(found.why, []).append(cell)
     told = ""
     for why, hollow in whys.items():
-        if len(hollow) == len(cells):
+        if len(hollow) == sum(task.drawn(task.told[c.name]) for c in cells):
             return f" All are hollow whatever p and the interval are: {why}."
         what = f"Hollow whatever p and the interval are ({why})"
         told += lacking.named(task.words, cells, hollow, what, task.pair)

@@ -4,7 +4,7 @@ use super::chain::both;
 use super::error::TopologyError;
 use super::spec::Topology;
 
-/// No link has a greater signal to noise ratio, dB: 60 dBm less the weakest noise are less.
+/// A greater signal to noise ratio of a link, dB, is a mistake: 20 dBm over thermal noise are 121.
 pub const MOST_SNR_DB: f64 = 150.0;
 
 /// Values outside the radios that no plan could use.

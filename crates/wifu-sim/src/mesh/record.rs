@@ -43,7 +43,8 @@ pub(crate) enum Whose {
     /// The connection's of the sender (0) or the receiver (1); of questions and answers, who
     /// answers is the sender.
     End(usize),
-    /// That of the lane of this node, from the flow's sender to its receiver.
+    /// That of the lane of this node, from where the flow begins to its target: of questions and
+    /// answers that of the questions.
     Lane(u16),
     /// That of a half at this node, which splits it.
     Half(u16, Half),

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Read};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -48,11 +49,23 @@ pub fn shell(host: Option<&Host>, line: &str) -> io::Result<Command> {
         None => Command::new("sh"),
     };
     command.arg("-c").arg(line);
+    if let Some(path) = with_ours(std::env::var_os("PATH")) {
+        command.env("PATH", path);
+    }
     // A script's remaining lines are for us.
     if !io::stdin().is_terminal() {
         command.stdin(Stdio::null());
     }
     Ok(command)
+}
+
+/// Where programs are looked for, and last beside this one: `n1 wifu ss` is typed where root's PATH
+/// has no `wifu`. None if that cannot be said.
+fn with_ours(path: Option<OsString>) -> Option<OsString> {
+    let own = std::env::current_exe().ok()?;
+    let path = path.unwrap_or_default();
+    let every = std::env::split_paths(&path).chain(own.parent().map(PathBuf::from));
+    std::env::join_paths(every).ok()
 }
 
 /// What the book types on hosts and `scripts/setup.sh emu` installs.
@@ -170,16 +183,17 @@ pub struct Way {
     /// What a sender of datagrams sent where it was held back, and what it was to send, bit/s of
     /// real time.
     pub held: Option<(f64, f64)>,
-    /// For how long datagrams still arrived after their sender had stopped, seconds of real time,
-    /// if that is worth a word: they had waited in queues.
+    /// For how long the server of datagrams counted after their sender had stopped, until it heard
+    /// of that, seconds of real time, if that is worth a word: what waited in queues came
+    /// meanwhile, and may come later.
     pub tail: Option<f64>,
 }
 
 /// A sender of datagrams that got less than this share of its rate off was held back.
 const OFF: f64 = 0.95;
 
-/// Datagrams that arrive for longer than this share of the time for which their sender sent, after
-/// it had stopped, had waited in queues.
+/// It is told that a server counted datagrams for more than this share of the time for which their
+/// sender sent, after that had stopped.
 const TAIL: f64 = 0.05;
 
 /// The directions that the JSON of a client tells of, `datagram`s or not.
@@ -289,10 +303,6 @@ impl Meter {
         self.wifu.is_none() && self.words.iter().any(|w| is_datagrams(w))
     }
 
-    fn has(&self, word: &str) -> bool {
-        self.words.iter().any(|w| w == word)
-    }
-
     /// What it is called, and where it comes from.
     fn name(&self) -> &'static str {
         match self.wifu {
@@ -363,13 +373,12 @@ impl Meter {
         let address = to.address.to_string();
         client.args(["-J", "-c", &address]).args(&place);
         client.args(tell).args(&self.words);
-        let one = self.wifu.is_none() && !datagram && !self.has("--bidir");
-        let sender = if self.has("-R") || self.has("--reverse") {
-            to
+        let both = || [from, to].map(retransmitted);
+        let before = if self.wifu.is_none() && !datagram {
+            both()
         } else {
-            from
+            [None; 2]
         };
-        let before = one.then(|| retransmitted(sender)).flatten();
         let (stdout, stderr) = match output(&mut client, told).context(self.name())? {
             Ok(both) => both,
             Err(number) => return Ok(Err(number)),
@@ -380,12 +389,16 @@ impl Meter {
         if let Some(error) = all["error"].as_str() {
             bail!("{error}");
         }
-        let again = before.and_then(|then| retransmitted(sender)?.checked_sub(then));
-        Ok(Ok(Throughput {
-            ways: ways(&all, datagram),
-            all,
-            again,
-        }))
+        let ways = ways(&all, datagram);
+        let again = match &ways[..] {
+            [way] => {
+                let sender = usize::from(way.back);
+                let now = both()[sender];
+                before[sender].and_then(|then| now?.checked_sub(then))
+            }
+            _ => None,
+        };
+        Ok(Ok(Throughput { ways, all, again }))
     }
 }
 
@@ -511,7 +524,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_that_arrive_later_are_told() {
+    fn our_own_programs_are_found_last() {
+        let own = std::env::current_exe().expect("a test has a file");
+        let own = own.parent().expect("in a folder");
+        let found = with_ours(Some("/usr/bin:/bin".into())).expect("paths");
+        let all: Vec<PathBuf> = std::env::split_paths(&found).collect();
+        assert_eq!(all, [PathBuf::from("/usr/bin"), "/bin".into(), own.into()]);
+    }
+
+    #[test]
+    fn how_long_a_server_counts_datagrams_is_told() {
         let tail = |datagram: bool, seconds: f64| {
             let all = serde_json::json!({"end": {"sum_sent": {"seconds": 2.0},
                 "sum_received": {"seconds": seconds}}});

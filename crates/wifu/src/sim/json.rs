@@ -183,9 +183,9 @@ fn end(outcome: &Outcome) -> Json {
 /// would have left.
 fn sender_end(outcome: &Outcome, f: &FlowOutcome) -> f64 {
     let sent = outcome.series.get(&format!("flow.{}.offered", f.id));
-    if let (Some([(first, _), .., (last, _)]), true) =
-        (sent.map(Vec::as_slice), f.datagram.is_some())
-    {
+    // Pauses have no such gap.
+    let steady = f.datagram.is_some() && f.app != "onoff" && f.app != "trace";
+    if let (Some([(first, _), .., (last, _)]), true) = (sent.map(Vec::as_slice), steady) {
         let gap = (last - first) / (sent.map_or(2, Vec::len) - 1) as f64;
         return (last + gap).min(outcome.sim_seconds);
     }

@@ -50,7 +50,7 @@ pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
 
 /// Datagrams that the full queue of their own node refused while a transport there waited for room
 /// in it: it keeps the queue full, and looks as if it lost nothing. Where all datagrams of the node
-/// are more than its links carried, they would have filled it without anybody, too.
+/// are more than all packets that its links carried, they may have filled it without anybody, too.
 pub(super) fn crowded(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let node = &f.from;
     // Of questions and answers, data begin where the answers do.
@@ -78,7 +78,7 @@ pub(super) fn crowded(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
         return None;
     }
     let flood = match asked > here().map(|h| h.packets).sum() {
-        true => "; datagrams alone, more than its links carried, would have filled it, too",
+        true => "; there are so many that they may be more than its links carry by themselves",
         false => "",
     };
     Some(format!(
@@ -131,7 +131,7 @@ mod tests {
         outcome.hops[0].early_drops = 0;
         outcome.hops[1].packets = 10;
         let told = said(&outcome).expect("more than the link carries");
-        assert!(told.ends_with("would have filled it, too"), "{told}");
+        assert!(told.ends_with("carry by themselves"), "{told}");
         outcome.hops[1].packets = 1000;
         outcome.flows[1].from = "n3".into();
         assert_eq!(said(&outcome), None, "another node's queue");

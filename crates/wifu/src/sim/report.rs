@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
 use wifu_sim::causes::{Causes, Link};
-use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
+use wifu_sim::outcome::{FlowOutcome, HopOutcome, LostOutcome, Outcome};
 use wifu_sim::why::{Losses, percent};
 
 use super::flows::flows;
@@ -59,7 +59,7 @@ pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) ->
         let _ = writeln!(text, "\n{words}");
     }
     if wants.nodes {
-        let _ = write!(text, "\n{}", nodes(outcome, wants.walk));
+        let _ = write!(text, "\n{}", nodes(outcome, causes, wants.walk));
         let ran = [
             dropped(outcome),
             disciplines(outcome),
@@ -374,7 +374,21 @@ fn cause(outcome: &Outcome, causes: &Causes, from: &str, to: &str) -> String {
     of_link(outcome, causes, from, to).map_or(String::new(), |l| l.words(CAUSES, &name))
 }
 
-fn nodes(outcome: &Outcome, walk: bool) -> String {
+/// The data frames for a node that it did not receive, as the trace of frames says: it names others
+/// also where the node could not tell.
+fn lost_at(causes: &Causes, node: usize) -> LostOutcome {
+    let mut lost = LostOutcome::default();
+    let all = |by: &BTreeMap<u16, u64>| by.values().sum::<u64>();
+    let links = causes.links.iter();
+    for (_, link) in links.filter(|((_, to), _)| usize::from(*to) == node) {
+        lost.collision += all(&link.collisions) + all(&link.drowned) + link.interference;
+        lost.noise += link.noise + link.weak;
+        lost.busy += all(&link.locked) + link.transmitting;
+    }
+    lost
+}
+
+fn nodes(outcome: &Outcome, causes: &Causes, walk: bool) -> String {
     let mut table = Table::new(&[
         "<node",
         if walk { "<at, end (m)" } else { "<at (m)" },
@@ -391,7 +405,8 @@ fn nodes(outcome: &Outcome, walk: bool) -> String {
         ">medium busy",
         ">D",
     ]);
-    for n in &outcome.nodes {
+    for (at, n) in outcome.nodes.iter().enumerate() {
+        let lost = lost_at(causes, at);
         let share = |s: f64| percent(s / outcome.sim_seconds.max(1e-9));
         let count = |c: u64| if c == 0 { String::new() } else { c.to_string() };
         // A node without a radio has no frames, which is not the same as having sent none.
@@ -409,9 +424,9 @@ fn nodes(outcome: &Outcome, walk: bool) -> String {
             radio(n.received.to_string()),
             count(n.forwarded),
             count(n.queue_drops),
-            count(n.lost.collision),
-            count(n.lost.noise),
-            count(n.lost.busy),
+            count(lost.collision),
+            count(lost.noise),
+            count(lost.busy),
             radio(share(n.airtime_s)),
             radio(share(n.busy_s)),
             n.delay_us.map_or(String::new(), |us| millis(us / 1e6)),
@@ -635,7 +650,7 @@ mod tests {
             nodes: vec![node(false), node(true)],
             ..Outcome::default()
         };
-        let text = nodes(&outcome, false);
+        let text = nodes(&outcome, &Causes::default(), false);
         let words = |row| {
             text.lines()
                 .nth(row)
@@ -655,7 +670,7 @@ mod tests {
         let mut outcome = outcome();
         let node = &mut outcome.nodes[0];
         (node.frames, node.attempts, node.tries) = (1000, 1011, 1234);
-        assert!(nodes(&outcome, false).contains(" 1000      1234 "));
+        assert!(nodes(&outcome, &Causes::default(), false).contains(" 1000      1234 "));
     }
 
     #[test]

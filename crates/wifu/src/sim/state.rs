@@ -5,6 +5,9 @@ use wifu_sim::outcome::{FlowOutcome, Outcome};
 /// Nothing delivered for this share of a flow's time, until the end, is standing still.
 const LEAST_STANDING: f64 = 0.1;
 
+/// Of a flow of datagrams as many as that must have been sent in this time, on the mean.
+const LEAST_MISSED: f64 = 4.0;
+
 /// Why a flow failed, if it did: not to be done when the run ends is no failure.
 pub fn failure(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let heard = outcome.links.iter().any(|l| l.from == f.from);
@@ -62,8 +65,8 @@ pub(super) fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
 fn owed(f: &FlowOutcome) -> Option<f64> {
     match f.app.as_str() {
         "bulk" => Some(f.start_s),
-        // Datagrams may be lost, or none sent: nobody knows which.
-        "onoff" => (f.protocol != "udp" && f.sent_bytes > f.bytes).then_some(f.start_s),
+        // It fell silent, or what it sent did not arrive: of datagrams nobody knows which.
+        "onoff" => (f.protocol != "udp" && f.sent_bytes > f.bytes && waits(f)).then_some(f.start_s),
         _ => f.under_way_s,
     }
 }
@@ -75,7 +78,19 @@ fn stood(f: &FlowOutcome, (since, end): (f64, f64)) -> Option<String> {
         return Some(String::from("nothing arrived"));
     };
     let (silent, all) = (end - last.max(since), end - f.start_s);
-    (silent >= LEAST_STANDING * all).then(|| format!("nothing arrived after {last:.3} s"))
+    // Where few are sent none comes for a while.
+    let between = match f.datagram {
+        Some(_) => LEAST_MISSED * all / f.packets.sent.max(1) as f64,
+        None => 0.0,
+    };
+    (silent >= (LEAST_STANDING * all).max(between))
+        .then(|| format!("nothing arrived after {last:.3} s"))
+}
+
+/// Whether a sender waited for timeouts for most of the time since anything arrived.
+fn waits(f: &FlowOutcome) -> bool {
+    let silent = f.until_s - f.last_byte_s.unwrap_or(f.start_s);
+    f.timeout_s.is_some_and(|waited| waited > silent / 2.0)
 }
 
 #[cfg(test)]
@@ -133,6 +148,13 @@ mod tests {
         let mut spurts = of("onoff", "tcp-reno", Some(5.0));
         assert_eq!(said(&spurts), "", "all that it sent arrived");
         spurts.sent_bytes = 2000;
+        assert_eq!(said(&spurts), "", "a spurt that just began");
+        spurts.timeout_s = Some(30.0);
         assert_eq!(said(&spurts), "nothing arrived after 5.000 s");
+        let mut slow = of("bulk", "udp", Some(35.0));
+        (slow.datagram, slow.packets.sent) = (Some(1000), 8);
+        assert_eq!(said(&slow), "", "one in 5 s");
+        slow.packets.sent = 80;
+        assert_eq!(said(&slow), "nothing arrived after 35.000 s");
     }
 }

@@ -1,6 +1,7 @@
 //! What `iperf` measures: one flow after the other, or behind the prompt (`&`).
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,6 +89,22 @@ impl Session {
                  (`exit`), and start the hosts anew with `wifu emu --serve {0}`",
                 protocol.ends.name
             );
+            let prefers = || {
+                protocol
+                    .ends
+                    .parts
+                    .iter()
+                    .flat_map(|part| part.desc.prefers)
+            };
+            if prefers().next().is_some() && !self.daemons.serve_any() {
+                let without: BTreeSet<&str> = prefers().map(|p| p.then).collect();
+                let without: Vec<&str> = without.into_iter().collect();
+                self.say(&format!(
+                    "{0} knows nothing of the radio here: {1}. `wifu emu --serve {0}` tells it",
+                    protocol.ends.name,
+                    without.join("; ")
+                ));
+            }
             self.daemons.ensure(&a)?;
             self.daemons.ensure(&b)?;
         }
@@ -213,9 +230,9 @@ impl Session {
             );
         }
         if let Some(tail) = way.tail {
-            // What waited in queues is neither lost nor in a rate of the time of sending.
+            // What waits in queues is neither lost nor in a rate of the time of sending.
             text += &format!(
-                "; the last arrived {:.2} s after it had stopped",
+                "; counting went on for {:.2} s after it had stopped",
                 tail / self.dilation
             );
         }
