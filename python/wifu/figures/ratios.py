@@ -115,7 +115,9 @@ def ratio(results: Results, spec: dict[str, Any]) -> Made:
     names = [words.apart(pair, label) for label in every] if handles else []
     if not results.plan.deterministic:
         handles += [_mark(0, style.INK), _mark(0, style.INK, full=False)]
-        names += [f"differs (p < {LEVEL:g}, Holm)", "no difference shown"]
+        other = any(f.unlike and task.drawn(f) for f in told.values())
+        none = "no difference shown" + (", or unlike in more (see caption)" if other else "")
+        names += [f"differs (p < {LEVEL:g}, Holm)", none]
     legends.above(figure, handles, names)
     what = capital(words.metric(name))
     title = f"{what} relative to {words.apart(pair, base)}"
