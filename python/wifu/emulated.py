@@ -232,7 +232,7 @@ class Emulated(RealTime):
         }  # fmt: skip
         spaces = {name: host.namespace for name, host in net.hosts.items()}
         traffic = Traffic(places, scenario, self.dilation, beside(places, spaces, scenario))
-        traffic.host = host_of(scenario)
+        traffic.host, traffic.emulated = host_of(scenario), True
         if _changes(scenario):
             traffic.begins.append(net.play)
         interval = watch.interval_of(scenario)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from wifu import absent, apps_live, arrived, relays, reports, toml, udp, values
+from wifu import absent, apps_live, arrived, lacks, relays, reports, toml, udp, values
 from wifu.apps_live import FOREVER
 from wifu.arrived import Arrived, End, Progress
 from wifu.clients import Clients
@@ -41,6 +41,10 @@ class Traffic:
         self.scenario, self.places, self.dilation = scenario, places, dilation
         self.control, self.full_rate = control or {}, full_rate
         self.flows = flows_of(scenario)
+        self.emulated = False
+        """Whether hosts have emulated radios, of which `wifu check` says what they tell."""
+        self.less: list[str] = []
+        """What protocols know less of there than in the simulator."""
         self.host = "off"
         """What packets cost the hosts of daemons (`host.profile`)."""
         self.lanes = scenario.get("host", {}).get("lanes", "drr")
@@ -114,7 +118,8 @@ class Traffic:
             "sim_seconds": seconds, "end": end, "flows": told, "core": core, "daemons": daemons,
             "absent": absent.words(self.flows, told),
         }  # fmt: skip
-        if warnings := [*reports.dropped(daemons), *relays.unpassed(self.flows, told)]:
+        warnings = [*reports.dropped(daemons), *relays.unpassed(self.flows, told), *self.less]
+        if warnings:
             outcome["warnings"] = warnings
         outcome = arrived.measured(outcome, found, self.scenario, offered)
         outcome["series"] |= arrived.transits(told, delays, self.scenario, seconds)
@@ -274,8 +279,13 @@ class Traffic:
             place = self.places[flow.source]
             text = place.run(place.program, "describe", name, "--json", *self._files(place))
             told = json.loads(text)
+            prefers = bool(told.get("prefers"))
+            if self.emulated and prefers:
+                asked = ("check", name, "--substrate", "emu", "--json", *self._files(place))
+                less = lacks.sentence(name, place.run(place.program, *asked))
+                self.less += [less] if less else []
             brings = told["brings"]["handlers"] or told["brings"]["lane"]
-            if brings or told["requires"] or told["prefers"]:
+            if brings or told["requires"] or prefers:
                 words += ["--serve", name]
         return words
 
