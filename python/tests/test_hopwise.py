@@ -1,5 +1,6 @@
 """What nodes hand down and what is lost at hops: checks and figures on runs that are known."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -290,8 +291,8 @@ def test_a_hop_of_a_run_whose_routes_changed_is_of_all_its_links(tmp_path: Path)
     assert "50.0 at hop 1" in axes.caption
 
 
-def test_hops_that_not_all_runs_have_are_told(tmp_path: Path) -> None:
-    """As where routes are of several lengths."""
+def crossing(tmp_path: Path, hops: Callable[[int], list[dict[str, Any]]]) -> wifu.Results:
+    """Runs that have these hops, by their number."""
 
     def runner(scenario: dict[str, Any]) -> FakeResult:
         protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
@@ -299,11 +300,17 @@ def test_hops_that_not_all_runs_have_are_told(tmp_path: Path) -> None:
             "id": 1, "from": "mesh6", "to": "mesh1", "bytes": 100_000, "start_s": 0.0,
             "last_byte_s": 3.5 + 0.1 * run, "finished": True, "protocol": protocol,
         }  # fmt: skip
-        hops = [hop(1, 90, 10, "mesh5"), hop(2, 80, 2, "mesh2")][: 2 if run < 3 else 1]
-        outcome = {"sim_seconds": 4.0, "flows": [flow], "hops": hops, "links": []}
+        outcome = {"sim_seconds": 4.0, "flows": [flow], "hops": hops(run), "links": []}
         return FakeResult({**outcome, "trace_hash": f"{protocol}{run}"}, {})
 
-    results = wifu.campaign(plans.parse(PLAN), tmp_path / "r", runner=runner, workers=1)
+    return wifu.campaign(plans.parse(PLAN), tmp_path / "r", runner=runner, workers=1)
+
+
+def test_hops_that_not_all_runs_have_are_told(tmp_path: Path) -> None:
+    """As where routes are of several lengths."""
+    results = crossing(
+        tmp_path, lambda run: [hop(1, 90, 10, "mesh5"), hop(2, 80, 2, "mesh2")][: 1 + (run < 3)]
+    )
     told = results.plot("hops", by="protocol", where={"protocol": ["hxh", "tcp-reno"]}).caption
     few = "hxh 2 at hop 2 of 12, tcp-reno (rfc-modern) 2 at hop 2 of 12"
     assert f"Not all runs have a value of every hop: {few}." in told
@@ -425,19 +432,11 @@ def test_kinds_of_checks_have_measures() -> None:
 def test_what_queues_dropped_is_the_mean_of_all_runs(tmp_path: Path) -> None:
     """Runs have numbers, and so have hops: the two are not to be taken for each other."""
 
-    def runner(scenario: dict[str, Any]) -> FakeResult:
-        protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
-        flow = {
-            "id": 1, "from": "mesh6", "to": "mesh1", "bytes": 100_000, "start_s": 0.0,
-            "last_byte_s": 3.5 + 0.1 * run, "finished": True, "protocol": protocol,
-        }  # fmt: skip
-        drops = [10 * run, 24 if run == 12 else 0]
-        hops = [hop(1, 90, 10, "mesh5"), hop(2, 80, 2, "mesh2")]
-        hops = [{**h, "queue_drops": n} for h, n in zip(hops, drops, strict=True)]
-        outcome = {"sim_seconds": 4.0, "flows": [flow], "hops": hops, "links": []}
-        return FakeResult({**outcome, "trace_hash": f"{protocol}{run}"}, {})
+    def hops(run: int) -> list[dict[str, Any]]:
+        one, two = hop(1, 90, 10, "mesh5"), hop(2, 80, 2, "mesh2")
+        return [{**one, "queue_drops": 10 * run}, {**two, "queue_drops": 24 * (run == 12)}]
 
-    results = wifu.campaign(plans.parse(PLAN), tmp_path / "r", runner=runner, workers=1)
+    results = crossing(tmp_path, hops)
     cell = results.cells({"protocol": "hxh"})[0]
     assert hopwise.dropped_at_hops(results, cell).to_dict() == {1: 65.0, 2: 2.0}
     told = results.plot("hops", where={"protocol": "hxh"}).caption
