@@ -503,15 +503,21 @@ impl Medium {
         };
         let t = &self.transceivers[usize::from(signal.to)];
         let noise = t.noise.float();
+        let mean = |from: u16| Some((self.rows[usize::from(from)].mean(signal.to)?.float(), from));
+        // Whichever of them began first.
+        let faint = |from: u16| mean(from).is_some_and(|(power, _)| power < noise * FAINT);
+        let told = match told {
+            (Why::Collision, other) if other != NOBODY && faint(other) => (Why::Noise, NOBODY),
+            told => told,
+        };
         let (why, until, least) = match told {
             (Why::Noise, NOBODY) => (Why::Collision, signal.end, noise * FAINT),
             // By itself the receiver would have followed it.
-            (Why::Weak, NOBODY) if link.clear && link.power.float() >= t.least() => {
+            (Why::Weak, NOBODY) if link.clear && t.detects(link.power) => {
                 (Why::Weak, signal.preamble_end, noise * UNHEARD)
             }
             _ => return told,
         };
-        let mean = |from: u16| Some((self.rows[usize::from(from)].mean(signal.to)?.float(), from));
         let beside = self.contention.beside(signal, until).filter_map(mean);
         let strongest = beside.max_by(|(one, _), (two, _)| one.total_cmp(two));
         match strongest {

@@ -1105,6 +1105,31 @@ fn who_is_too_weak_to_be_noticed_is_blamed_for_what_it_spoils() {
 }
 
 #[test]
+fn who_is_hardly_heard_at_all_is_not_blamed() {
+    // n3 is 19 dB below n2's noise, whoever begins first: what n2 misses of n1 it misses anyway.
+    let told = |snr: f64, radio: &str| {
+        let text = format!(
+            "[topology.matrix]\nsnr_db = [[0.0, {snr:?}, -60.0, -60.0], [{snr:?}, 0.0, -19.0, -60.0], \
+             [-60.0, -19.0, 0.0, 25.0], [-60.0, -60.0, 25.0, 0.0]]\n[topology.fading]\nsigma_db = 1.0\n\
+             [topology.radio]\nrate = \"24Mb/s\"\n{radio}{}{}[record]\nframes = true\n\
+             [stop]\ntime = \"10s\"\n",
+            flow("n1", "n2", "protocol = \"udp\"\nrate = \"2Mb/s\""),
+            flow("n3", "n4", "protocol = \"udp\"\nrate = \"9Mb/s\"")
+        );
+        let mut watched = simulation(&text);
+        watched.run();
+        let told = why::told(&causes(&mut watched), &["n1", "n2", "n3", "n4"]);
+        let count = |key: &str| told["causes"][key].as_u64().unwrap_or_default();
+        (count("hidden"), count("noise"))
+    };
+    let (hidden, noise) = told(13.0, "");
+    assert!(hidden == 0 && noise > 100, "spoiled: {hidden} {noise}");
+    // Nor of what the receiver does not notice by itself.
+    let (hidden, noise) = told(14.0, "detect_dbm = -79.5\n");
+    assert!(hidden == 0 && noise > 100, "not noticed: {hidden} {noise}");
+}
+
+#[test]
 fn the_same_slot_is_where_frames_began_in_it() {
     // With fading, stations that sense each other on the mean miss each other's frames.
     let run = |sigma: &str| {

@@ -82,7 +82,7 @@ fn told(command: &Command, words: &[&str], error: Error) -> Error {
                 _ if digits.is_empty() || !digits.chars().all(|c| c.is_ascii_digit()) => {
                     "a whole number"
                 }
-                true => "a whole number, not a negative one",
+                true => "a whole positive number",
                 false => "a smaller number",
             }
         }

@@ -100,7 +100,7 @@ impl Session {
                 let without: BTreeSet<&str> = prefers().map(|p| p.then).collect();
                 let without: Vec<&str> = without.into_iter().collect();
                 self.say(&format!(
-                    "{0} knows nothing of the radio here: {1}. `wifu emu --serve {0}` tells it",
+                    "{0} knows nothing of the radio here: {1}. `--serve {0}` tells it what it can",
                     protocol.ends.name,
                     without.join("; ")
                 ));
