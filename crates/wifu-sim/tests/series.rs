@@ -385,3 +385,41 @@ fn of_questions_and_answers_who_answers_is_the_sender() {
     let told = flow.srtt_s.expect("of the same end");
     assert!((last - told).abs() < 0.3 * told, "{last} {told}");
 }
+
+/// The value that was written last at `at`.
+fn shown(series: &Series, at: f64) -> Option<f64> {
+    let before = series.iter().take_while(|p| p.0 <= at);
+    before.last().map(|p| p.1)
+}
+
+/// The sender hears nothing of its timer.
+#[test]
+fn what_a_timeout_does_to_the_window_is_in_the_usual_series() {
+    let over_a_chain = |record: &str| {
+        let mut scenario = scenario("tcp-newreno", record);
+        scenario.topology.words = Some("linear,7".into());
+        scenario.flow.truncate(1);
+        scenario.flow[0].to = "n7".into();
+        let mut simulation = Simulation::new(&scenario, &open).expect("all known");
+        simulation.run();
+        simulation.outcome()
+    };
+    let usual = over_a_chain("series = true");
+    let named = over_a_chain(r#"series = ["flow.1.cwnd"]"#);
+    assert!(usual.flows[0].timeouts > Some(3), "{:?}", usual.flows[0]);
+    let [usual, named] = [usual, named].map(|o| o.series["flow.1.cwnd"].clone());
+    let mut compared = 0;
+    // What lasts for three looks was to be seen.
+    for three in named.windows(3) {
+        let (first, last) = (three[0].1, three[2].1);
+        if three[1].1 == first && first == last {
+            assert_eq!(shown(&usual, three[2].0), Some(last), "{three:?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 100, "{compared}");
+    // It is zero until there is a connection.
+    let values = usual.iter().map(|p| p.1).filter(|v| *v > 0.0);
+    let least = values.fold(f64::MAX, f64::min);
+    assert_eq!(least, 1448.0, "one segment after a timeout");
+}

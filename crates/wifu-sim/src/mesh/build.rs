@@ -561,8 +561,7 @@ fn begin(simulation: &mut Simulation) {
     if let Some(world) = &simulation.world {
         clock.push(world.next(), Class::World, What::Move);
     }
-    let lanes = || simulation.nodes.all.iter().any(|n| n.lanes().is_some());
-    if simulation.flows.rec.samples() || (simulation.flows.rec.windows && lanes()) {
+    if simulation.flows.rec.samples() {
         clock.push(Time::ZERO, Class::World, What::Sample);
     }
     let air = &mut simulation.net.air;

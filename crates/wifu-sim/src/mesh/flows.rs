@@ -166,23 +166,21 @@ impl Flows {
             }
         });
         if self.rec.windows {
-            self.look_at_lanes(clock.now, nodes);
+            self.look_at_all(clock.now, nodes);
         }
         self.rec.queues(clock.now, net);
         clock.push(clock.now + self.rec.interval, Class::World, What::Sample);
     }
 
-    /// A lane may time round trips for its sender, which hears nothing then.
-    fn look_at_lanes(&mut self, now: Time, nodes: &Nodes) {
+    /// Timers change a window as well, and a lane may time round trips for its sender: in neither
+    /// case it hears anything.
+    fn look_at_all(&mut self, now: Time, nodes: &Nodes) {
         for (number, flow) in self.all.iter().enumerate() {
-            // The lanes of answers are those of the other direction.
-            if flow.counted_end() != 0 || nodes.lane_of(flow.src, flow, number).is_none() {
-                continue;
-            }
-            let conn = flow.ends[0]
+            let end = flow.counted_end();
+            let conn = flow.ends[end]
                 .conn
-                .and_then(|id| nodes.endpoint_of(flow.src).conn(id));
-            if let Some(conn) = conn.filter(|c| self.rec.learned(number, c)) {
+                .and_then(|id| nodes.endpoint_of(flow.node(end)).conn(id));
+            if let Some(conn) = conn.filter(|c| self.rec.differs(number, c)) {
                 self.rec.window(number, now, conn);
             }
         }

@@ -23,8 +23,6 @@ struct FlowSeries {
     offered: Series,
     delay: Series,
     sampled: Option<Time>,
-    /// How many round trips the sender had timed when its window was last written down.
-    trips: u32,
 }
 
 /// A number of a connection, looked at once an interval.
@@ -77,6 +75,17 @@ const QUEUES: [&str; 2] = ["queue", "delay"];
 
 fn of_flow(flow: usize, name: &str) -> String {
     format!("flow.{}.{name}", flow + 1)
+}
+
+/// A sender's window in octets, if it has one, and its smoothed round-trip time in seconds, if it
+/// knows one.
+fn looked_at(conn: &Conn) -> [Option<f64>; 2] {
+    let board = conn.board();
+    let window = conn.blueprint().writes(Facts::WIN);
+    [
+        window.then(|| f64::from(board.win.cwnd)),
+        (board.rtt.samples > 0).then(|| board.rtt.srtt.as_secs_f64()),
+    ]
 }
 
 fn of_node(node: &str, name: &str) -> String {
@@ -255,7 +264,7 @@ impl Recorder {
 
     /// Something is looked at once an interval.
     pub(crate) fn samples(&self) -> bool {
-        !self.nodes.is_empty() || !self.sampled.is_empty()
+        self.windows || !self.nodes.is_empty() || !self.sampled.is_empty()
     }
 
     /// The numbers of connections now. One that its connection does not know is NaN.
@@ -289,9 +298,11 @@ impl Recorder {
         }
     }
 
-    /// Whether a sender timed a round trip since its window was last written down.
-    pub(crate) fn learned(&self, flow: usize, conn: &Conn) -> bool {
-        conn.board().rtt.samples != self.flows[flow].trips
+    /// Whether a sender's window or round-trip time is another one than was last written down.
+    pub(crate) fn differs(&self, flow: usize, conn: &Conn) -> bool {
+        let (series, [cwnd, srtt]) = (&self.flows[flow], looked_at(conn));
+        let other = |of: &Series, is: Option<f64>| is.is_some() && of.last().map(|p| p.1) != is;
+        other(&series.cwnd, cwnd) || other(&series.srtt, srtt)
     }
 
     /// The sender's window, if it has one, and round-trip time as they change, at most once per
@@ -302,14 +313,9 @@ impl Recorder {
             return;
         }
         series.sampled = Some(now);
-        series.trips = conn.board().rtt.samples;
-        let (t, board) = (now.as_secs_f64(), conn.board());
-        if conn.blueprint().writes(Facts::WIN) {
-            series.cwnd.push((t, f64::from(board.win.cwnd)));
-        }
-        if board.rtt.samples > 0 {
-            series.srtt.push((t, board.rtt.srtt.as_secs_f64()));
-        }
+        let (t, [cwnd, srtt]) = (now.as_secs_f64(), looked_at(conn));
+        series.cwnd.extend(cwnd.map(|octets| (t, octets)));
+        series.srtt.extend(srtt.map(|seconds| (t, seconds)));
     }
 
     /// The sender sent data: its offset from the first octet, negative for repetitions. A SYN sent
