@@ -72,7 +72,7 @@ const GOLDEN: &[Golden] = &[
             ("n1", "n3", "tcp-sack,profile=wifu-tahoe"),
             ("n2", "n3", "tcp-tahoe,profile=wifu-tahoe"),
         ],
-        "3d1b7c94095614d7",
+        "c7f6030858385b99",
     ),
     (
         "Minstrel and nodes that walk",

@@ -841,3 +841,45 @@ fn openers_that_go_again_count_and_who_never_opened_has_not_finished() {
         assert!(!flow.finished && flow.connected_s.is_none(), "{protocol}");
     }
 }
+
+/// What still waits in a wire's queue when the run ends has not crossed it, nor is it lost on it.
+#[test]
+fn what_waits_when_a_run_ends_is_on_no_hop_yet() {
+    for loss in ["", ",loss=0.1"] {
+        let outcome = run(&format!(
+            "[topology]\nwords = \"linear,3,wire=1M,delay=10ms,queue=200{loss}\"\n\
+             [[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"udp\"\nrate = \"2M\"\n\
+             [stop]\ntime = \"10s\"\n"
+        ));
+        let packets = outcome.flows[0].packets;
+        assert!(packets.inside > 190, "{packets:?}");
+        for (wire, hop) in outcome.wires.iter().step_by(2).zip(&outcome.hops) {
+            assert_eq!((&wire.from, &wire.to), (&hop.from, &hop.to));
+            assert_eq!((wire.packets, wire.lost), (hop.packets, hop.lost));
+        }
+        let [first, second] = &outcome.hops[..] else {
+            panic!("{:?}", outcome.hops);
+        };
+        let sent = second.packets + second.lost;
+        assert!((first.packets - sent) < 2, "{first:?} {second:?}");
+        assert_eq!(packets.wire, first.lost + second.lost);
+        assert!(first.air_s <= 10.0 && first.air_s > 8.0, "{first:?}");
+        let share = first.lost as f64 / (first.lost + first.packets) as f64;
+        let expected = if loss.is_empty() { 0.0 } else { 0.1 };
+        assert!((share - expected).abs() < 0.03, "{share}");
+    }
+}
+
+/// A connection that never opens waits for all of its SYNs, the last one included: 1, 2, 4, 8, 16
+/// and 32 s.
+#[test]
+fn what_a_connection_waits_that_fails_to_open_is_all_of_it() {
+    let outcome = run(&format!(
+        "{}[[event]]\nat = \"0s\"\ncut = [\"a\", \"b\"]\n[stop]\ntime = \"100s\"\n",
+        wire("10M", &file("tcp-newreno", "1M", "0s"))
+    ));
+    let flow = &outcome.flows[0];
+    assert_eq!(flow.timeouts, Some(6));
+    let waited = flow.timeout_s.expect("it has a timer");
+    assert!((62.9..63.1).contains(&waited), "{waited}");
+}

@@ -342,7 +342,7 @@ impl Conn {
     /// wait ends with a timeout nobody knows yet.
     pub fn timeout_wait_until(&self, now: Time) -> Span {
         let tx = &self.core.board.tx;
-        let waits = self.opened_at.is_some() && !self.over && tx.backoff > 0 && tx.flight() > 0;
+        let waits = !self.over && tx.backoff > 0 && tx.flight() > 0;
         let pending = if waits {
             now - self.tally.last_sent()
         } else {

@@ -299,21 +299,21 @@ impl Forwarding {
         if self.managed && self.wires[number as usize].managed.is_some() {
             return self.enter_managed(clock, id, number);
         }
-        let (packet, stayed) = (self.pool[id], self.pool.stayed(id));
         let wire = &mut self.wires[number as usize];
-        let ends = (wire.from, wire.to);
-        let entered = wire.enter(clock.now, id, packet.len);
-        self.hops.by_wire(&packet, ends, entered, stayed);
-        match entered {
-            Entered::Flies { arrives, first, .. } => {
+        match wire.enter(clock.now, id, self.pool[id].len) {
+            Entered::Flies { arrives, first } => {
                 if first {
                     clock.push(arrives, Class::Packet, What::Arrive(number));
                 }
                 Ok(())
             }
-            Entered::Full | Entered::Early => Err(Lost::Queue),
             Entered::Waits => Ok(()),
-            Entered::Lost => Err(Lost::Wire),
+            kept_off => {
+                let ends = (wire.from, wire.to);
+                self.hops
+                    .kept_off_wire(&self.pool[id], ends.0, ends.1, kept_off);
+                Err(Lost::Queue)
+            }
         }
     }
 
@@ -327,8 +327,7 @@ impl Forwarding {
         if marked {
             self.mark(clock, id);
         }
-        let stayed = self.pool.stayed(id);
-        self.hops.by_wire(&packet, ends, entered, stayed);
+        self.hops.kept_off_wire(&packet, ends.0, ends.1, entered);
         self.follow(clock, number, entered)
     }
 
@@ -339,7 +338,7 @@ impl Forwarding {
             clock.push(at, Class::Packet, What::Leave(number));
         }
         match entered {
-            Entered::Flies { arrives, first, .. } => {
+            Entered::Flies { arrives, first } => {
                 if first {
                     clock.push(arrives, Class::Packet, What::Arrive(number));
                 }
@@ -347,7 +346,6 @@ impl Forwarding {
             }
             Entered::Waits => Ok(()),
             Entered::Full | Entered::Early => Err(Lost::Queue),
-            Entered::Lost => Err(Lost::Wire),
         }
     }
 
@@ -359,16 +357,14 @@ impl Forwarding {
         let ends = (wire.from, wire.to);
         let next = wire.leave(clock.now, |id| lost.push((id, Lost::Queue)));
         for (id, _) in &lost {
-            let stayed = self.pool.stayed(*id);
-            self.hops
-                .by_wire(&self.pool[*id], ends, Entered::Early, stayed);
+            self.hops.kept_out(&self.pool[*id], ends.0, ends.1, true);
         }
         if let Some((id, entered, marked)) = next {
             if marked {
                 self.mark(clock, id);
             }
-            let stayed = self.pool.stayed(id);
-            self.hops.by_wire(&self.pool[id], ends, entered, stayed);
+            self.hops
+                .kept_off_wire(&self.pool[id], ends.0, ends.1, entered);
             if let Err(why) = self.follow(clock, number, entered) {
                 lost.push((id, why));
             }
@@ -381,23 +377,32 @@ impl Forwarding {
 
     /// The packet at the head of a wire arrives: which, from whom, and whether somebody overhears
     /// it.
+    ///
+    /// # Errors
+    /// The one that is lost instead; its holder has it still.
     #[inline]
     pub(crate) fn wire_arrival(
         &mut self,
         clock: &mut Clock,
         number: u32,
-    ) -> Option<(u32, u16, bool)> {
+    ) -> Option<Result<(u32, u16, bool), u32>> {
         let (pool, wire) = (&self.pool, &mut self.wires[number as usize]);
         let (from, to, heard) = (wire.from, wire.to, !wire.ears.is_empty());
-        let (id, next) = wire.arrive(|id| pool[id].len)?;
+        let (flown, next) = wire.arrive(|id| pool[id].len)?;
         if let Some(at) = next {
             clock.push(at, Class::Packet, What::Arrive(number));
+        }
+        let (id, stayed) = (flown.id, self.pool.stayed(flown.id));
+        self.hops
+            .by_wire(&self.pool[id], (from, to), &flown, stayed);
+        if flown.lost {
+            return Some(Err(id));
         }
         let packet = &mut self.pool[id];
         (packet.at, packet.stage) = (to, Stage::Came);
         packet.hop = packet.hop.saturating_add(1);
         self.pool.came(clock.now, id);
-        Some((id, from, heard))
+        Some(Ok((id, from, heard)))
     }
 
     /// A radio is done with a packet: its account, and the entry is free.

@@ -1,7 +1,7 @@
 //! The account of every hop: where the time of a flow's packets went, per direction, hop and link.
 
 use super::pool::{NO_FLOW, Packet};
-use super::wire::Entered;
+use super::wire::{Entered, Flown};
 use wifu_radio::Times;
 use wifu_radio::trace::NOBODY;
 use wifu_wire::Span;
@@ -144,39 +144,37 @@ impl Hops {
         sum.air = sum.air + times.air;
     }
 
-    /// A packet that had stayed so long at its node entered a wire.
+    /// A wire's queue did not take a packet.
+    #[cold]
+    pub(crate) fn kept_off_wire(&mut self, packet: &Packet, from: u16, to: u16, entered: Entered) {
+        match entered {
+            Entered::Full => self.kept_out(packet, from, to, false),
+            Entered::Early => self.kept_out(packet, from, to, true),
+            Entered::Waits | Entered::Flies { .. } => {}
+        }
+    }
+
+    /// A packet that had stayed so long at its node is over a wire.
     #[inline]
     pub(crate) fn by_wire(
         &mut self,
         packet: &Packet,
         (from, to): (u16, u16),
-        entered: Entered,
+        flown: &Flown,
         stayed: Span,
     ) {
-        if entered == Entered::Waits {
-            return;
-        }
         let Some(sums) = self.of(packet, from, to) else {
             return;
         };
-        match entered {
-            Entered::Flies {
-                waits,
-                takes,
-                propagates,
-                ..
-            } => {
-                sums.packets += 1;
-                sums.stayed = sums.stayed + stayed;
-                sums.times.queue = sums.times.queue + waits;
-                sums.times.air = sums.times.air + takes;
-                sums.propagation = sums.propagation + propagates;
-            }
-            Entered::Full => sums.full += 1,
-            Entered::Early => sums.early += 1,
-            Entered::Lost => sums.lost += 1,
-            Entered::Waits => {}
+        if flown.lost {
+            sums.lost += 1;
+            return;
         }
+        sums.packets += 1;
+        sums.stayed = sums.stayed + stayed;
+        sums.times.queue = sums.times.queue + flown.waits;
+        sums.times.air = sums.times.air + flown.takes;
+        sums.propagation = sums.propagation + flown.propagates;
     }
 
     /// All accounts: flow, whether from its receiver to its sender, hop from 0; of a hop that

@@ -68,6 +68,7 @@ use flows::Flows;
 use forward::Forwarding;
 use nodes::Nodes;
 use wifu_core::{Chain, Hooks};
+use wifu_node::Lost;
 use wifu_radio::plan::Plan;
 use wifu_wire::Time;
 
@@ -241,15 +242,17 @@ impl Simulation {
         self.counted += u64::from(what != What::Sample);
         let (clock, net) = (&mut self.clock, &mut self.net);
         match what {
-            What::Arrive(wire) => {
-                if let Some((id, from, heard)) = net.wire_arrival(clock, wire) {
+            What::Arrive(wire) => match net.wire_arrival(clock, wire) {
+                Some(Ok((id, from, heard))) => {
                     let rate = net.wires[wire as usize].rate();
                     if heard {
                         self.overhear_wire(id, wire);
                     }
                     self.arrive(id, ways::Came::Wire(from, wire, rate));
                 }
-            }
+                Some(Err(lost)) => self.lose(lost, Lost::Wire),
+                None => {}
+            },
             What::Leave(wire) => {
                 for (id, why) in net.wire_free(clock, wire) {
                     self.lose(id, why);

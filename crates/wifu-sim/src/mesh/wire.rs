@@ -7,24 +7,32 @@ use wifu_wire::{LinkFacts, Rate, Rng, Span, Time};
 /// What became of a packet at a wire's entrance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entered {
-    /// It will arrive, after it waited for those before it, took so long itself, and was on its way
-    /// so long, with the wire's variation and the wait for those that it must not overtake.
-    /// `first`: nothing else is on its way, so its arrival has to be scheduled.
-    Flies {
-        arrives: Time,
-        waits: Span,
-        takes: Span,
-        propagates: Span,
-        first: bool,
-    },
+    /// It will arrive, or be lost on its way. `first`: nothing else is on its way, so that its
+    /// arrival has to be scheduled.
+    Flies { arrives: Time, first: bool },
     /// It waits until the wire is free ([`Wire::leave`]).
     Waits,
     /// The queue is full.
     Full,
     /// The queue's discipline dropped it.
     Early,
-    /// It is lost after it was sent.
-    Lost,
+}
+
+/// A packet that is over a wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flown {
+    arrives: Time,
+    pub(crate) id: u32,
+    /// It does not arrive. That is counted when it would have, so that what still waits when a run
+    /// ends is no loss.
+    pub(crate) lost: bool,
+    /// How long it waited for those before it.
+    pub(crate) waits: Span,
+    /// How long it took itself.
+    pub(crate) takes: Span,
+    /// How long it was on its way, with the wire's variation and the wait for those that it must
+    /// not overtake.
+    pub(crate) propagates: Span,
 }
 
 /// A packet that waits for a wire to be free.
@@ -89,8 +97,8 @@ pub(crate) struct Wire {
     pub(crate) cut: bool,
     /// When each packet that has not left yet will have left, in order.
     leaving: VecDeque<Time>,
-    /// Packets on their way with their arrivals, in order.
-    flying: VecDeque<(Time, u32)>,
+    /// Packets that wait or are on their way, in the order of their arrivals.
+    flying: VecDeque<Flown>,
     /// When it was or will be free.
     free: Time,
     last: Time,
@@ -228,24 +236,23 @@ impl Wire {
         if left > now {
             self.leaving.push_back(left);
         }
-        if self.loss > 0 && self.rng.chance(self.loss) || self.cut {
-            self.lost += 1;
-            return Entered::Lost;
-        }
+        let lost = self.loss > 0 && self.rng.chance(self.loss) || self.cut;
         let mut arrives = left + self.delay;
-        if self.variation > Span::ZERO {
+        if self.variation > Span::ZERO && !lost {
             arrives += Span(self.rng.below(self.variation.0 + 1));
         }
         let arrives = arrives.max(self.last);
         self.last = arrives;
-        self.flying.push_back((arrives, id));
-        Entered::Flies {
+        self.flying.push_back(Flown {
             arrives,
+            id,
+            lost,
             waits: begins - now,
             takes,
             propagates: arrives - left,
-            first: self.flying.len() == 1,
-        }
+        });
+        let first = self.flying.len() == 1;
+        Entered::Flies { arrives, first }
     }
 
     /// What its queue does before it is full, from now on.
@@ -340,13 +347,18 @@ impl Wire {
         Some((item.id, entered, marked))
     }
 
-    /// The packet at the head arrives; gives it and when the next one does.
+    /// The packet at the head arrives, or is lost; gives it and when the next one does.
     #[inline]
-    pub(crate) fn arrive(&mut self, len: impl Fn(u32) -> u16) -> Option<(u32, Option<Time>)> {
-        let (_, id) = self.flying.pop_front()?;
-        self.packets += 1;
-        self.octets += u64::from(len(id));
-        Some((id, self.flying.front().map(|(at, _)| *at)))
+    pub(crate) fn arrive(&mut self, len: impl Fn(u32) -> u16) -> Option<(Flown, Option<Time>)> {
+        let flown = self.flying.pop_front()?;
+        match flown.lost {
+            true => self.lost += 1,
+            false => {
+                self.packets += 1;
+                self.octets += u64::from(len(flown.id));
+            }
+        }
+        Some((flown, self.flying.front().map(|next| next.arrives)))
     }
 }
 
@@ -380,9 +392,6 @@ mod tests {
         let arrives = |k: u64| Time::ZERO + air * k + Span::MILLI;
         let flies = |k: u64| Entered::Flies {
             arrives: arrives(k),
-            waits: air * (k - 1),
-            takes: air,
-            propagates: Span::MILLI,
             first: k == 1,
         };
         assert_eq!(w.enter(Time::ZERO, 5, 1500), flies(1));
@@ -390,7 +399,17 @@ mod tests {
         assert_eq!(w.enter(Time::ZERO, 7, 1500), flies(3));
         assert_eq!(w.enter(Time::ZERO, 8, 1500), Entered::Full);
         assert_eq!(w.next_left(), Time::ZERO + air);
-        assert_eq!(w.arrive(|_| 1500), Some((5, Some(arrives(2)))));
+        for (k, next) in [(1, Some(arrives(2))), (2, Some(arrives(3))), (3, None)] {
+            let flown = Flown {
+                arrives: arrives(k),
+                id: 4 + k as u32,
+                lost: false,
+                waits: air * (k - 1),
+                takes: air,
+                propagates: Span::MILLI,
+            };
+            assert_eq!(w.arrive(|_| 1500), Some((flown, next)));
+        }
         assert_eq!(w.room(Time::ZERO + air), 1);
     }
 
@@ -421,10 +440,12 @@ mod tests {
         let mut delays = Vec::new();
         for id in 0..10_000 {
             now += Span::MILLI * 2;
-            if let Entered::Flies { arrives, .. } = w.enter(now, id, 1500) {
-                assert!(arrives >= last);
-                last = arrives;
-                delays.push((arrives - now).0);
+            w.enter(now, id, 1500);
+            let (flown, _) = w.arrive(|_| 1500).expect("it flies");
+            assert!(flown.arrives >= last);
+            last = flown.arrives;
+            if !flown.lost {
+                delays.push((flown.arrives - now).0);
             }
         }
         assert!((2300..2700).contains(&w.lost), "{}", w.lost);
