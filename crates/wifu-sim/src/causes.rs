@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use wifu_radio::trace::{FrameKind, NOBODY, Record, What, Why};
 
+use crate::stalls::Stalls;
+
 /// Why attempts of data frames on one directed link failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
@@ -111,6 +113,56 @@ impl Fates {
     }
 }
 
+/// What an attempt failed by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// A station was on the air that the sender does not sense.
+    Hidden,
+    /// A station that it senses, or the receiver, began in the same slot.
+    Together,
+    /// See [`Link::unheard`].
+    Unheard,
+    /// Noise alone.
+    Noise,
+    /// What is no 802.11.
+    Interference,
+    /// An event of the scenario had cut the link.
+    Cut,
+    /// The RTS was lost.
+    RtsLost,
+    /// See [`Link::rts_unanswered`].
+    RtsUnanswered,
+    /// The CTS was lost.
+    CtsLost,
+    /// The data came, and the receiver could not send its ACK.
+    AckUnsent,
+    /// The ACK was lost.
+    AckLost,
+}
+
+impl Cause {
+    /// How many there are.
+    pub const COUNT: usize = 11;
+
+    /// Of data that was lost.
+    fn of(r: &Record) -> Option<Cause> {
+        match r.why {
+            Why::None => None,
+            Why::Noise => Some(Cause::Noise),
+            Why::Weak if r.other == NOBODY => Some(Cause::Noise),
+            Why::Interference => Some(Cause::Interference),
+            Why::Cut => Some(Cause::Cut),
+            Why::Collision | Why::Captured | Why::Weak | Why::Locked | Why::Transmitting => {
+                Some(match (r.unsensed(), r.unheard()) {
+                    (true, _) => Cause::Hidden,
+                    (false, true) => Cause::Unheard,
+                    (false, false) => Cause::Together,
+                })
+            }
+        }
+    }
+}
+
 /// How far the present attempt came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
@@ -136,6 +188,8 @@ pub struct Causes {
     pub records: u64,
     /// First and last time, ns.
     pub span: Option<(u64, u64)>,
+    /// What attempts failed by while senders waited for timeouts, of whom that is told.
+    pub stalls: Stalls,
 }
 
 impl Causes {
@@ -160,8 +214,14 @@ impl Causes {
                 link.attempts += 1;
                 link.reach(Stage::RtsSent);
             }
-            (What::Failed, _) => self.link(r.node, r.peer).fail(),
-            (What::Lost, FrameKind::Data) => self.lost(r),
+            (What::Failed, _) => {
+                let cause = self.link(r.node, r.peer).fail();
+                self.stalls.failed(r.time, (r.node, r.peer), cause);
+            }
+            (What::Lost, FrameKind::Data) => {
+                self.lost(r);
+                self.stalls.failed(r.time, (r.peer, r.node), Cause::of(r));
+            }
             (What::Lost, FrameKind::Rts) => self.link(r.peer, r.node).fate = Some(*r),
             (What::Lost, FrameKind::Cts | FrameKind::Ack) => {
                 self.link(r.node, r.peer).fate = Some(*r);
@@ -213,31 +273,40 @@ impl Link {
         (self.stage, self.fate) = (stage, None);
     }
 
-    /// An attempt failed. What became of its data was counted when that was lost.
-    fn fail(&mut self) {
+    /// An attempt failed: by what, but for data, whose cause was told when it was lost.
+    fn fail(&mut self) -> Option<Cause> {
         self.failed += 1;
         let fate = self.fate.take();
         let stage = std::mem::take(&mut self.stage);
         if fate.is_some_and(|fate| fate.why == Why::Cut) {
             self.cut += 1;
-            return;
+            return Some(Cause::Cut);
         }
         match stage {
             Stage::RtsSent => {
                 self.rts_lost += 1;
                 self.rts.add(fate);
+                Some(Cause::RtsLost)
             }
-            Stage::RtsHeard => self.rts_unanswered += 1,
+            Stage::RtsHeard => {
+                self.rts_unanswered += 1;
+                Some(Cause::RtsUnanswered)
+            }
             Stage::CtsSent => {
                 self.cts_lost += 1;
                 self.cts.add(fate);
+                Some(Cause::CtsLost)
             }
-            Stage::DataHeard => self.ack_unsent += 1,
+            Stage::DataHeard => {
+                self.ack_unsent += 1;
+                Some(Cause::AckUnsent)
+            }
             Stage::AckSent => {
                 self.ack_lost += 1;
                 self.ack.add(fate);
+                Some(Cause::AckLost)
             }
-            Stage::Idle | Stage::DataSent => {}
+            Stage::Idle | Stage::DataSent => None,
         }
     }
 

@@ -40,6 +40,7 @@ pub mod routing;
 pub mod rules;
 pub mod scenario;
 pub mod stage;
+pub mod stalls;
 mod tables;
 pub mod traffic;
 pub mod why;

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::causes::{Causes, Fates, Link};
+use crate::causes::{Cause, Causes, Fates, Link};
+use crate::stalls::Stalled;
 use serde_json::{Value as Json, json};
 
 /// Hidden pairs that are named.
@@ -182,8 +183,8 @@ impl Losses {
         self.unheard += link.unheard;
     }
 
-    /// The causes: a key for programs, how many attempts, and words.
-    fn causes(&self) -> [(&'static str, u64, &'static str); 11] {
+    /// The causes, in the order of [`Cause`]: a key for programs, how many attempts, and words.
+    fn causes(&self) -> [(&'static str, u64, &'static str); Cause::COUNT] {
         [
             (
                 "hidden",
@@ -297,6 +298,44 @@ impl Losses {
                 .collect(),
         )
     }
+}
+
+/// Causes of less than this share of a sender's waits are not worth a word.
+const LEAST_OF_WAITS: f64 = 0.1;
+
+/// By what attempts on a flow's links failed while its sender waited for timeouts, with how long
+/// waits were in which they did; nothing if none failed.
+pub fn while_waiting(of: &Stalled) -> Option<String> {
+    let words = Losses::default().causes();
+    let mut parts: Vec<(f64, &str)> = words
+        .iter()
+        .zip(of.by_cause)
+        .map(|((.., what), seconds)| (seconds, *what))
+        .collect();
+    parts.retain(|(seconds, _)| *seconds > LEAST_OF_WAITS * of.all());
+    if parts.is_empty() {
+        return None;
+    }
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut parts: Vec<String> = parts
+        .iter()
+        .map(|(seconds, what)| format!("{what} ({seconds:.1} s)"))
+        .collect();
+    if of.none > LEAST_OF_WAITS * of.all() {
+        parts.push(format!("none failed in {:.1} s", of.none));
+    }
+    Some(parts.join("; "))
+}
+
+/// The same as data: seconds by cause, those of waits in which no attempt failed as `none`.
+pub fn waited_json(of: &Stalled) -> Json {
+    let keys = Losses::default().causes();
+    let known = keys.iter().zip(of.by_cause).filter(|(_, s)| *s > 0.0);
+    let mut all: serde_json::Map<String, Json> = known
+        .map(|((key, ..), seconds)| ((*key).into(), seconds.into()))
+        .collect();
+    all.insert("none".into(), of.none.into());
+    Json::Object(all)
 }
 
 /// Adds what was lost between two stations to others that the sender did not sense: how many.
@@ -503,5 +542,43 @@ mod tests {
         let all = Losses::of(&causes);
         assert_eq!(all.words(&|n| n.to_string()), None);
         assert_eq!(Losses::default().words(&|n| n.to_string()), None, "wires");
+    }
+
+    #[test]
+    fn causes_of_waits_have_the_names_of_those_of_attempts() {
+        let named = [
+            (Cause::Hidden, "hidden"),
+            (Cause::Together, "together"),
+            (Cause::Unheard, "unheard"),
+            (Cause::Noise, "noise"),
+            (Cause::Interference, "interference"),
+            (Cause::Cut, "cut"),
+            (Cause::RtsLost, "rts_lost"),
+            (Cause::RtsUnanswered, "rts_unanswered"),
+            (Cause::CtsLost, "cts_lost"),
+            (Cause::AckUnsent, "ack_unsent"),
+            (Cause::AckLost, "ack_lost"),
+        ];
+        assert_eq!(named.len(), Cause::COUNT);
+        for (cause, name) in named {
+            let mut of = Stalled::default();
+            of.by_cause[cause as usize] = 3.0;
+            assert_eq!(waited_json(&of), json!({name: 3.0, "none": 0.0}));
+        }
+    }
+
+    #[test]
+    fn what_failed_while_a_sender_waited_is_told_from_a_tenth_on() {
+        let mut of = Stalled::default();
+        assert_eq!(while_waiting(&of), None);
+        of.none = 2.0;
+        assert_eq!(while_waiting(&of), None, "nothing failed");
+        of.by_cause[Cause::Noise as usize] = 3.0;
+        of.by_cause[Cause::AckLost as usize] = 4.5;
+        of.by_cause[Cause::Cut as usize] = 0.5;
+        assert_eq!(
+            while_waiting(&of).as_deref(),
+            Some("the ACK was lost (4.5 s); noise (3.0 s); none failed in 2.0 s")
+        );
     }
 }

@@ -388,6 +388,42 @@ fn the_report_names_hidden_stations_and_waiting_for_timeouts() {
     assert!(!near.contains("hidden"), "{near}");
 }
 
+/// Who starves makes few attempts: a burst of others that failed by noise while nobody waited says
+/// nothing of what made it wait.
+#[test]
+fn what_failed_while_a_sender_waited_counts_by_how_long_it_did() {
+    let words = "--topo linear,6 --set TB-A --flow n1:n3:tcp-newreno --flow n6:n4:tcp-newreno \
+                 --stop 20";
+    let text = printed(&sim(words));
+    let begin = "While flow 1 waited, attempts on its links failed by: ";
+    let line = text.lines().find_map(|l| l.strip_prefix(begin));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(
+        line.starts_with("a station was on the air that the sender does not sense ("),
+        "{line}"
+    );
+    let told = printed(&sim(&format!("{words} --json")));
+    let all: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    let flow = &all["wifu"]["why"]["flows"][0];
+    let waited = flow["waited"].as_object().expect("it waited");
+    let sum: f64 = waited.values().filter_map(|v| v.as_f64()).sum();
+    let told = all["wifu"]["flows"][0]["timeout_s"].as_f64();
+    assert!((sum - told.expect("it has a timer")).abs() < 1e-6, "{sum}");
+    let hidden = waited["hidden"].as_f64().expect("some");
+    assert!(hidden > 0.8 * sum && sum > 15.0, "{waited:?}");
+    // By attempts it would be noise.
+    let links = &all["wifu"]["why"]["links"];
+    let causes = links.as_array().expect("links").iter();
+    let first = causes
+        .clone()
+        .find(|l| (&l["from"], &l["to"]) == (&"n1".into(), &"n2".into()));
+    let causes = &first.expect("n1 > n2")["causes"];
+    assert!(
+        causes["noise"].as_u64() > causes["hidden"].as_u64(),
+        "{causes}"
+    );
+}
+
 #[test]
 fn lines_of_handlers_go_to_standard_error_or_to_a_file() {
     let folder = Folder::new("log");

@@ -19,6 +19,7 @@ use super::sent::Sent;
 use super::split::{place_splits, splittings};
 use super::stop::Stop;
 use super::told::{place, told};
+use super::waits::Waits;
 use super::ways::ear;
 use super::whose;
 use super::wire::Wire;
@@ -157,6 +158,7 @@ pub(crate) fn over(
         nodes: Nodes::new(count),
         daemon: olsr.map(|o| Daemon::new(o, &links, count, &rng.split("traffic"))),
         world: World::new(scenario, &plan)?,
+        waits: Waits::default(),
         counted: 0,
         scenario: scenario.clone(),
         flows,

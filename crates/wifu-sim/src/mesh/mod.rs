@@ -49,6 +49,7 @@ mod stop;
 mod tap;
 mod told;
 mod udp;
+mod waits;
 mod ways;
 mod whose;
 mod wire;
@@ -57,6 +58,7 @@ pub(crate) use build::plan;
 pub use build::{Open, topology};
 pub use stop::{EndReason, Progress};
 pub use tap::{RadioFacts, Seen, Tap};
+pub use waits::Wait;
 
 use crate::outcome::Outcome;
 use crate::scenario::{Scenario, ScenarioError};
@@ -67,6 +69,7 @@ use events::{Class, What};
 use flows::Flows;
 use forward::Forwarding;
 use nodes::Nodes;
+use waits::Waits;
 use wifu_core::{Chain, Hooks};
 use wifu_node::Lost;
 use wifu_radio::plan::Plan;
@@ -86,6 +89,8 @@ pub struct Simulation {
     flows: Flows,
     daemon: Option<Daemon>,
     world: Option<World>,
+    /// Looked at where frames are recorded.
+    waits: Waits,
     counted: u64,
 }
 
@@ -167,6 +172,26 @@ impl Simulation {
     /// The records of frames' fates since the last call (`record.frames`).
     pub fn take_frames(&mut self) -> Vec<wifu_radio::trace::Record> {
         self.net.air.take_trace()
+    }
+
+    /// When senders waited for retransmission timeouts, of the waits that ended since the last call
+    /// (`record.frames`).
+    pub fn take_waits(&mut self) -> Vec<Wait> {
+        self.waits.take()
+    }
+
+    /// The same, and what of waits that are under way is over now: for the end of a run.
+    pub fn take_all_waits(&mut self) -> Vec<Wait> {
+        if self.scenario.record.frames {
+            self.look_at_waits(None);
+        }
+        self.waits.take()
+    }
+
+    /// Timers of a node, or the run, may have ended waits.
+    fn look_at_waits(&mut self, node: Option<u16>) {
+        let of = (&self.flows, &self.nodes, &self.net.hops);
+        self.waits.look(self.clock.now, node, of);
     }
 
     /// How many things happened so far.
@@ -262,6 +287,9 @@ impl Simulation {
             What::Wake(host) => {
                 if let Some(node) = self.nodes.wakes(clock.now, host) {
                     self.wake(node);
+                    if self.scenario.record.frames {
+                        self.look_at_waits(Some(node));
+                    }
                 }
             }
             What::App(flow) => self.app_step(flow),

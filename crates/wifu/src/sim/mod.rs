@@ -253,6 +253,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     }
     progress.clear();
     watch.look(&mut simulation, &mut progress)?;
+    for wait in simulation.take_all_waits() {
+        watch.causes.stalls.waited(&wait);
+    }
     let took = begun.elapsed().as_secs_f64();
     let outcome = simulation.outcome();
     watch.finish(&outcome)?;
@@ -550,6 +553,9 @@ impl Watch {
             if let Some(file) = &mut self.frames {
                 file.write_all(&record.encode()).context("--frames")?;
             }
+        }
+        for wait in simulation.take_waits() {
+            self.causes.stalls.waited(&wait);
         }
         let Some(captures) = &self.captures else {
             return Ok(());

@@ -103,13 +103,26 @@ fn why(outcome: &Outcome, f: &FlowOutcome, (causes, all): (&Causes, &Losses)) ->
     text
 }
 
-/// What attempts on the links of a flow failed by mostly, if that is not what those of the whole
-/// network, `all`, did.
+/// From this share of its time on that a sender waited for timeouts, what failed meanwhile says
+/// why it got so little.
+const LEAST_WAITED: f64 = 0.1;
+
+/// What attempts on the links of a flow failed by: while its sender waited for timeouts, where that
+/// is much of its time, each wait by its length, for who starves makes few attempts; else mostly,
+/// if that is not what those of the whole network, `all`, did.
 fn own_cause(
     outcome: &Outcome,
     f: &FlowOutcome,
     (causes, all): (&Causes, &Losses),
 ) -> Option<String> {
+    let waits = f.timeout_s.unwrap_or(0.0) >= LEAST_WAITED * whole_s(f);
+    let stalled = causes.stalls.of(f.id).filter(|_| waits);
+    if let Some(meanwhile) = stalled.and_then(wifu_sim::why::while_waiting) {
+        return Some(format!(
+            "While flow {} waited, attempts on its links failed by: {meanwhile}",
+            f.id
+        ));
+    }
     let hops = outcome.hops.iter().filter(|h| h.flow == f.id);
     let ends = |h: &HopOutcome| Some((index(outcome, &h.from)?, index(outcome, &h.to)?));
     let links: BTreeSet<(u16, u16)> = hops.filter_map(ends).collect();
@@ -167,7 +180,8 @@ fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
 
 /// What the report says of why flows got what they got, as data: of attempts as
 /// [`wifu_sim::why::told`], of each of the `flows` its sentences and the shares of its time that
-/// each limit was binding (`held`; 0 to 1).
+/// each limit was binding (`held`; 0 to 1), and by what attempts on its links failed while its
+/// sender waited for timeouts (`waited`; seconds).
 pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
     let names: Vec<&str> = outcome.nodes.iter().map(|n| n.name.as_str()).collect();
     let mut all = wifu_sim::why::told(causes, &names);
@@ -176,7 +190,8 @@ pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
         let held: BTreeMap<&str, f64> = shares(f).collect();
         let own = own_cause(outcome, f, (causes, &network));
         let words: Vec<String> = reasons(outcome, f).into_iter().chain(own).collect();
-        json!({"flow": f.id, "held": held, "words": words})
+        let waited = causes.stalls.of(f.id).map(wifu_sim::why::waited_json);
+        json!({"flow": f.id, "held": held, "waited": waited, "words": words})
     };
     all["flows"] = outcome.flows.iter().map(flow).collect();
     all
