@@ -67,9 +67,18 @@ def _twice(lines: list[str], line: int, what: str) -> tuple[int, str] | None:
     if (found := _key(here)) is None:
         return None
     begin = max((n for n, text in enumerate(lines[: line - 1], 1) if _header(text)), default=0)
+    section = (_header(lines[begin - 1]) or "").strip("[] ") if begin else ""
+    path = f"{section}.{found[0]}".lstrip(".")
+    if braces := _in_braces(lines, line, path):
+        of, at = braces
+        return line, f"{of} is in braces on line {at}, which are all of it: write " + (
+            f"{path.removeprefix(of + '.')} = {found[1].split(' #')[0]} between them"
+        )
     name = found[0].split(".")[0]
     above = enumerate(lines[begin : line - 1], begin + 1)
     before = [n for n, text in above if (own := _key(text)) and own[0].split(".")[0] == name]
+    if found[1].startswith("{") and before and "." in (_key(lines[before[0] - 1]) or ".")[0]:
+        return line, f"{name} has keys of its own on line {before[0]}: write all in one way"
     first = f", first on line {before[0]}" if before else " with the tables above"
     return line, f"{found[0]} is set twice{first}: leave out one"
 
@@ -158,6 +167,8 @@ def _behind(lines: list[str], line: int, _: str) -> tuple[int, str] | None:
     found = _key(lines[line - 1])
     if found and re.match(r"[+-]?0\d", found[1]):
         return line, f"a number does not begin with 0: {found[1]}"
+    if found and (span := re.match(r"(\d+\.\.\d+)\s*(#.*)?$", found[1])):
+        return line, f'a range needs quotes: write {found[0]} = "{span[1]}"'
     if found and re.match(r"[+-]?\d+,\d", found[1]):
         return line, f"a list is [{found[1]}], and decimals have a point: {found[1]}"
     return line, "something stands behind the value: a line has one key = value"
