@@ -478,6 +478,14 @@ fn wrong_words_get_an_answer_that_helps() {
     for (words, says) in [
         ("mine.toml", "--scenario mine.toml"),
         (
+            "--topo linear,3 --protocol tcp-sack ack_every=4",
+            "ack_every is a parameter of tcp-sack: write --protocol tcp-sack,ack_every=4",
+        ),
+        (
+            "--topo linear,3 --protocol tcp-sack flow=n1",
+            "flow: is a list: write [[flow]]",
+        ),
+        (
             "--topo liner,7 --protocol tcp-sack",
             "did you mean `linear`",
         ),

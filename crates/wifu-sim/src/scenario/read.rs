@@ -117,6 +117,19 @@ fn lay_over(under: &mut Map<String, Value>, over: Map<String, Value>) {
     }
 }
 
+/// Keys of tables that are taken for outermost ones, as their names say what they are of.
+const INSIDE: [(&str, &str); 9] = [
+    ("fading", "topology.fading"),
+    ("propagation", "topology.propagation"),
+    ("words", "topology.words"),
+    ("set", "topology.set"),
+    ("olsr", "routing.olsr"),
+    ("protocol", "flow.1.protocol"),
+    ("bytes", "flow.1.bytes"),
+    ("start", "flow.1.start"),
+    ("jitter", "flow.1.jitter"),
+];
+
 /// What a flow lacks.
 const NO_PROTOCOL: &str = "has no protocol: write protocol = \"tcp-newreno\"; `wifu list` has them";
 
@@ -140,8 +153,12 @@ fn explained(path: &str, message: &str) -> ScenarioError {
     let field = message.starts_with("unknown field");
     let outermost = path == "." || path == name;
     let of_radio = field && outermost && RADIO_KEYS.contains(&name);
+    let inside = INSIDE
+        .iter()
+        .find(|(key, _)| field && outermost && *key == name);
     let hint = match names::meant(name, valid.iter().copied()) {
         _ if of_radio => names::asked(&format!("radio.{name}")),
+        _ if let Some((_, path)) = inside => names::asked(path),
         Some(question) => question,
         None if !field && path.ends_with("app") => AppKind::each(),
         None => format!("valid here: {}", valid.join(", ")),

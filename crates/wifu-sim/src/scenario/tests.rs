@@ -180,6 +180,32 @@ fn one_table_for_a_list_of_them_is_told_what_to_write() {
 }
 
 #[test]
+fn a_value_where_keys_belong_is_told_what_to_write() {
+    let says = |text: &str, told: &str| assert_eq!(error(text), told);
+    let stop = "stop: has keys of its own: write stop.time = \"10s\"";
+    says("stop = \"10s\"", stop);
+    says(
+        "topology = \"linear,4\"",
+        "topology: has keys of its own: write topology.words = \"linear,4\"",
+    );
+    let json = r#"{"flow":["tcp"]}"#;
+    assert_eq!(
+        Scenario::from_json(json).unwrap_err().to_string(),
+        "flow.1: has keys of its own: write flow.1.protocol = \"tcp-newreno\""
+    );
+    says("flow = \"n1\"", "flow: is a list: write [[flow]]");
+    // What is below a table is looked for there.
+    says(
+        "fading = { sigma_db = 3 }",
+        "fading: unknown key; did you mean `topology.fading`?",
+    );
+    says(
+        "bytes = \"2M\"",
+        "bytes: unknown key; did you mean `flow.1.bytes`?",
+    );
+}
+
+#[test]
 fn impossible_numbers_are_refused_in_words() {
     let of = |keys: &str| error(&format!("{keys}\n{}", flow("")));
     assert_eq!(of("[stop]\ntime = 0"), "stop.time: must be greater than 0");

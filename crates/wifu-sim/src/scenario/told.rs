@@ -14,6 +14,22 @@ const TABLES: [&str; 10] = [
     "interferer",
 ];
 
+/// Keys that are tables, with one of the keys in them.
+const OF_KEYS: [(&str, &str); 12] = [
+    ("topology", "words = \"linear,4\""),
+    ("topology.propagation", "exponent = 3.3"),
+    ("topology.fading", "sigma_db = 4.0"),
+    ("topology.chain", "snr_db = [25, 20]"),
+    ("topology.channel", "standard = \"802.11a\""),
+    ("radio", "rate = \"24M\""),
+    ("routing", "kind = \"etx\""),
+    ("routing.olsr", "withdraw = true"),
+    ("host", "profile = \"py\""),
+    ("stop", "time = \"10s\""),
+    ("record", "series = true"),
+    ("flow.N", "protocol = \"tcp-newreno\""),
+];
+
 /// What is wrong at a path, in words that say what to write where types are wrong.
 pub(super) fn told(path: &str, what: String) -> String {
     let mut what = plain(what);
@@ -25,7 +41,8 @@ pub(super) fn told(path: &str, what: String) -> String {
     if let Some(of) = TABLES
         .iter()
         .find(|of| path == **of || path.ends_with(&format!(".{of}")))
-        && what == "invalid type: map, expected a list"
+        && what.starts_with("invalid type: ")
+        && what.ends_with(", expected a list")
     {
         what = match path == *of {
             true => format!("is a list: write [[{path}]]"),
@@ -33,7 +50,25 @@ pub(super) fn told(path: &str, what: String) -> String {
             false => format!("is a list: write its name in two brackets, [[...{of}]]"),
         };
     }
+    let table = what.contains(", expected struct ") || what.ends_with(", expected a map");
+    if table && !what.starts_with("invalid type: map") {
+        return of_keys(path);
+    }
     what
+}
+
+/// A value stands where keys do.
+fn of_keys(path: &str) -> String {
+    let (of, number) = path.rsplit_once('.').unwrap_or((path, ""));
+    let counted = number.parse::<usize>().is_ok();
+    let known = OF_KEYS.iter().find(|(key, _)| match counted {
+        true => key.strip_suffix(".N") == Some(of),
+        false => *key == path,
+    });
+    match known {
+        Some((_, example)) => format!("has keys of its own: write {path}.{example}"),
+        None => String::from("has keys of its own, as `wifu sim --help` and the book show"),
+    }
 }
 
 /// What readers of formats say of types, in words.

@@ -338,7 +338,7 @@ fn parsed(args: &Args, registry: &Registry) -> anyhow::Result<Scenario> {
         "no topology: begin with --topo linear,7 or --scenario FILE; `wifu sim --help` has examples"
     );
     ensure!(
-        all["flow"].as_array().is_some_and(|f| !f.is_empty()),
+        !all["flow"].is_null() && all["flow"].as_array().is_none_or(|f| !f.is_empty()),
         "nobody sends anything: add --protocol tcp-newreno -n 2M, or --flow n1:n2:tcp-newreno"
     );
     Ok(Scenario::from_json(&all.to_string())?)

@@ -88,9 +88,21 @@ pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
     }
     record(args, &mut all);
     for text in &args.overrides {
+        if let (Some(protocol), Some((name, _))) = (&args.protocol, text.split_once('=')) {
+            ensure!(
+                !is_parameter(name, protocol, registry),
+                "{name} is a parameter of {protocol}: write --protocol {protocol},{text}"
+            );
+        }
         assign(&mut all, text).with_context(|| text.clone())?;
     }
     Ok(all)
+}
+
+/// Whether a key is a parameter of a protocol, which stands behind its name and a comma.
+fn is_parameter(name: &str, protocol: &str, registry: &Registry) -> bool {
+    let known = registry.resolve(protocol);
+    !name.contains('.') && known.is_ok_and(|protocol| protocol.ends.value(name).is_some())
 }
 
 /// A scenario file, with the topology file that it names put in.
