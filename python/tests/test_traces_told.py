@@ -88,3 +88,40 @@ def test_offsets_that_begin_anew_with_each_connection_are_told(
     results = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
     caption = drawn(results, kind="sequence", where={"hops": 3})[1]
     assert ("offsets of the dots begin anew" in caption) is told
+
+
+ANEW = "Each file has a connection of its own"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [('app = "http"', True), ('app = "http"\npersistent = true', False), ("", False)],
+)
+def test_windows_that_begin_anew_with_each_connection_are_told(
+    tmp_path: Path, more: str, told: bool
+) -> None:
+    """They fall with each, which losses would look like, and are drawn where none is open."""
+    text = CHAIN.replace("copies = 2", f"copies = 2\n{more}").replace("runs = 5", "runs = 1")
+    results = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+
+    def caption(*show: str) -> str:
+        return drawn(results, kind="timeseries", where={"hops": 3}, show=list(show))[1]
+
+    whole = (
+        f"{ANEW}, with which window and round-trip time begin anew: that they fall there is no "
+        "loss. In the pause between two files no connection is open, and the last value is drawn "
+        "on."
+    )
+    assert (whole in caption("goodput", "cwnd", "srtt")) is told
+    one = f"{ANEW}, with which round-trip time begins anew: that it falls there is no loss."
+    assert (one in caption("srtt")) is told
+    # Delivered bytes add up over all of them.
+    assert ANEW not in caption("goodput", "delivered")
+
+
+def test_flows_whose_windows_begin_anew_are_named_beside_others(tmp_path: Path) -> None:
+    other = '[[scenario.flow]]\nprotocol = "tcp-reno"\napp = "http"'
+    text = CHAIN.replace("copies = 2", other).replace("runs = 5", "runs = 1")
+    results = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)
+    caption = drawn(results, kind="timeseries", where={"hops": 3})[1]
+    assert "Each file of flow 2 has a connection of its own" in caption

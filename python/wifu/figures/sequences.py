@@ -16,9 +16,8 @@ from wifu.errors import LabError
 from wifu.figures import legends, page, style
 from wifu.figures.compare import Made, chosen, counting, first
 from wifu.figures.there import there_of
-from wifu.figures.traces import insist, run_of, span_of, splitters_of
+from wifu.figures.traces import anew, insist, run_of, span_of, splitters_of
 from wifu.figures.words import Words
-from wifu.rows import flows_of
 
 
 class Segments(NamedTuple):
@@ -97,8 +96,7 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
 
 def _anew(cells: Sequence[Cell], flow: int) -> str:
     """What a caption says of flows that open a connection for each file."""
-    own = (dict(flows_of(cell)).get(flow, {}) for cell in cells)
-    if not any(each.get("app") == "http" and not each.get("persistent") for each in own):
+    if not any(flow in anew(cell) for cell in cells):
         return ""
     return (
         " Each file has a connection of its own, with which the offsets of the dots begin anew; "

@@ -19,6 +19,7 @@ from wifu.figures.compare import chosen, counting, first
 from wifu.figures.there import There, apart, there_of
 from wifu.figures.words import Words
 from wifu.metrics import sliding
+from wifu.rows import flows_of, numbered
 from wifu.stamps import first as listed
 
 Made = tuple[Figure, str, str]
@@ -120,6 +121,7 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     caption += " Smoothed round-trip time at the sender." if "srtt" in show else ""
     drawn = [cell for cell, _ in found]
     caption += _of_halves(splitters_of(results, drawn, run), show)
+    caption += _begun_anew(drawn, show)
     caption += f" {told}" if "srtt" in show and (told := ways.unlike_trips(results, drawn)) else ""
     titles = [names[cell.name] for cell in drawn]
     caption += apart(list(zip(titles, there, strict=True))) + _lacking(lacking, len(found))
@@ -146,6 +148,27 @@ def _of_halves(nodes: str, show: Sequence[str]) -> str:
     if not whole:
         return told + "."
     return f"{told}, {', '.join(whole)} {'are' if len(whole) > 1 else 'is'} of the whole way."
+
+
+def anew(cell: Cell) -> list[int]:
+    """The flows that open a connection for each file."""
+    return [n for n, f in flows_of(cell) if f.get("app") == "http" and not f.get("persistent")]
+
+
+def _begun_anew(cells: Sequence[Cell], show: Sequence[str]) -> str:
+    """What a caption says of a connection's own lines where flows have one for each file."""
+    own = [SHOWN.get(what, ("", what))[1] for what in show if what not in WHOLE]
+    flows = sorted({n for cell in cells for n in anew(cell)})
+    if not own or not flows:
+        return ""
+    alone = all(anew(cell) == [n for n, _ in flows_of(cell)] for cell in cells)
+    *most, last = own
+    names, they = (f"{', '.join(most)} and {last}", "they fall") if most else (last, "it falls")
+    return (
+        f" Each file{'' if alone else f' of {numbered(flows)}'} has a connection of its own, with "
+        f"which {names} begin{'' if most else 's'} anew: that {they} there is no loss. In the "
+        "pause between two files no connection is open, and the last value is drawn on."
+    )
 
 
 def _scale(words: Words, what: str, window: float) -> str:
