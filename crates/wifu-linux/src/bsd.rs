@@ -266,6 +266,19 @@ pub fn counted(socket: &impl AsFd) -> io::Result<String> {
     Ok(String::from_utf8_lossy(text.unwrap_or_default()).into_owned())
 }
 
+/// The process that has, or that had as it began to listen, the other end of a UNIX socket; none
+/// if it is in no namespace of processes that this one sees.
+///
+/// # Errors
+/// What `getsockopt(2)` returns.
+pub fn peer_pid(socket: &impl AsFd) -> io::Result<Option<u32>> {
+    // The first of a `ucred`.
+    let mut bytes = [0; size_of::<libc::ucred>()];
+    option_bytes(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut bytes)?;
+    let pid = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    Ok((pid > 0).then_some(pid))
+}
+
 /// Processor time this process has used so far: in user mode and in the kernel.
 #[must_use]
 pub fn cpu_times() -> (Duration, Duration) {

@@ -43,6 +43,11 @@ pub fn ask(path: &Path, request: &Request<'_>) -> anyhow::Result<Said> {
     })
 }
 
+/// The daemon's process, if it can be reached and seen from here.
+pub fn process(path: &Path) -> Option<u32> {
+    wifu_linux::bsd::peer_pid(&reach(path).ok()?).ok()?
+}
+
 /// A connection to the daemon, or what is in the way and what helps against it.
 fn reach(path: &Path) -> anyhow::Result<UnixStream> {
     let failed = |error: std::io::Error| {

@@ -197,7 +197,10 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 The letters are iperf3's. What differs: the protocols that -C takes; -n sends exactly so many
 bytes and waits until they have arrived; every row names both ends; interrupting writes the
-results so far; our additions to the JSON are below keys named `wifu`.
+results so far; our additions to the JSON are below keys named `wifu`. CPU is of the processes of
+`wifu perf` alone: over a WiFu protocol the daemon does most of the work, for whomever it serves,
+and has a line of its own (`daemon_cpu_percent`); what the kernel does for its TCP is partly in the
+system time of the processes.
 
 The applications of --app are the simulator's, with its keys, units and draws (the book's page
 on scenarios): they end after `count`, at a trace's end, or when -t has passed, which then is the

@@ -15,6 +15,10 @@ pub struct Results {
     pub streams: Vec<Totals>,
     /// This process's processor time in percent of one processor: user, system.
     pub cpu_percent: (f64, f64),
+    /// The same of the daemon that does this process's protocol; none of the kernel's TCP, or if it
+    /// is not known.
+    #[serde(default)]
+    pub daemon_percent: Option<f64>,
     /// The whole machine's busy time in percent of one processor.
     pub machine_percent: f64,
     /// The congestion control of the streams this side sends on or, lacking those, receives on.

@@ -38,7 +38,7 @@ use self::outcome::{End, EndStream, Name, jain};
 use self::output::Layout;
 use self::parameters::Test;
 pub use self::protocol::{Protocol, check_name};
-use self::report::{Connected, Machines, Report, Start, TestStart, Wifu, timestamp};
+use self::report::{Connected, Daemons, Machines, Report, Start, TestStart, Wifu, timestamp};
 use self::session::Finished;
 use self::stream::Stream;
 pub use self::units::{parse_bytes, parse_rate_burst, parse_seconds};
@@ -199,6 +199,10 @@ fn report(
         application: finished.application.take(),
         jain: fairness(forward),
         jain_bidir_reverse: fairness(backward),
+        daemon_cpu_percent: test.protocol.wifu().map(|_| Daemons {
+            host: finished.own.daemon_percent,
+            remote: finished.other.as_ref().and_then(|o| o.daemon_percent),
+        }),
         machine_cpu_percent: Some(Machines {
             host: finished.own.machine_percent,
             remote,
@@ -246,6 +250,7 @@ fn failed_report(start: Start, protocol: &Protocol, error: &anyhow::Error) -> Re
             application: None,
             jain: None,
             jain_bidir_reverse: None,
+            daemon_cpu_percent: None,
             machine_cpu_percent: None,
         },
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::args::Args;
 use super::outcome::{EndSide, EndStream, Name, Sum};
 use super::parameters::OutputKind;
-use super::report::{Interval, Report, Row, Start};
+use super::report::{Daemons, Interval, Report, Row, Start};
 use super::units::{self, Format};
 
 /// What the lines depend on besides their numbers.
@@ -279,6 +279,9 @@ impl Output {
                 cpu.remote_system
             ));
         }
+        if let Some(line) = report.wifu.daemon_cpu_percent.as_ref().map(daemons) {
+            self.line(&line);
+        }
     }
 
     /// That a send buffer outlasts the time of the test.
@@ -441,6 +444,16 @@ fn with_repairs(stream: &EndStream) -> bool {
     stack.is_some_and(|stack| stack.counted.as_ref().is_some_and(|c| c.rtt_with_repairs))
 }
 
+/// What the daemons did, which is not in what the processes did.
+fn daemons(daemons: &Daemons) -> String {
+    let told = |share: Option<f64>| share.map_or("unknown".to_owned(), |s| format!("{s:.1}%"));
+    format!(
+        "[wifu] CPU of the WiFu daemons, which do the protocol and are not in that: here {}, there {}",
+        told(daemons.host),
+        told(daemons.remote)
+    )
+}
+
 fn omitted(omitted: bool) -> &'static str {
     if omitted { "(omitted)" } else { "" }
 }
@@ -481,6 +494,16 @@ mod tests {
         let told = told.map(|(n, sends)| count(n, sends));
         assert_eq!(told.each_ref().map(|t| t.trim()), ["7", "-", "12", ""]);
         assert!(told.iter().all(|t| t.len() == 18));
+    }
+
+    #[test]
+    fn daemons_are_told_beside_the_processes() {
+        let told = |host, remote| daemons(&Daemons { host, remote });
+        let said = told(Some(55.04), None);
+        assert!(
+            said.ends_with("not in that: here 55.0%, there unknown"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -67,6 +67,10 @@ pub struct Wifu {
     /// The same over the server's streams with --bidir.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jain_bidir_reverse: Option<f64>,
+    /// What the daemons did meanwhile, which `cpu_utilization_percent` lacks; absent of the
+    /// kernel's TCP, whose work is partly in the system time of the processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daemon_cpu_percent: Option<Daemons>,
     /// Busy time of the whole machines, which includes the WiFu daemons and the kernel, in
     /// percent of one processor.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,6 +84,16 @@ pub struct Machines {
     pub host: f64,
     /// The other; 0 if unknown.
     pub remote: f64,
+}
+
+/// What the daemon of each end did, for whomever, in percent of one processor; `null` if that is
+/// not known.
+#[derive(Debug, Clone, Serialize)]
+pub struct Daemons {
+    /// This end's.
+    pub host: Option<f64>,
+    /// The other end's.
+    pub remote: Option<f64>,
 }
 
 /// What was set up.

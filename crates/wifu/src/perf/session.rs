@@ -423,15 +423,12 @@ impl Run<'_> {
                     monotonic_s: Some(self.begun + self.base.as_secs_f64()),
                 }
             });
-        let (user, system, machine) = self.usage.percent_since();
         let first = self.session.streams.iter().find(|stream| stream.sends);
         let first = first.or_else(|| self.session.streams.first());
         Results {
             streams: streams.collect(),
-            cpu_percent: (user, system),
-            machine_percent: machine,
             congestion: first.and_then(|stream| bsd::congestion(&*stream.socket).ok()),
-            ..Results::default()
+            ..self.usage.since()
         }
     }
 

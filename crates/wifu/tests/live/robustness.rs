@@ -402,6 +402,43 @@ fn output_that_nobody_reads_is_no_panic() {
     }
 }
 
+/// `wifu perf` of this build on a host.
+fn perf(host: &Host, words: &[&str]) -> Command {
+    let mut command = host.command(WIFU);
+    command.env("WIFU_PRELOAD", built("libwifu_preload.so"));
+    command.arg("perf").args(words);
+    command
+}
+
+/// Over WiFu's protocols the daemons do most of the work, and no process of the test has it.
+#[test]
+fn what_daemons_do_is_told_beside_the_processes() {
+    if !privileged() {
+        return;
+    }
+    let mut w = World::raw("perf-cpu");
+    for host in &mut w.hosts {
+        host.start_daemon(&[]);
+    }
+    let mut server = w.hosts[1].start(&mut perf(&w.hosts[1], &["-s"]));
+    server.says("Server listening");
+    let words = ["-c", B, "-C", "tcp-newreno", "-t", "1"];
+    let test = |more: &[&str]| {
+        let words = [&words[..], more].concat();
+        let told = w.hosts[0].run(&mut perf(&w.hosts[0], &words));
+        String::from_utf8(told.stdout).expect("text")
+    };
+    for app in [&[][..], &["--app", "http,count=100,pause=0s,scale=1M"]] {
+        let told: Value = serde_json::from_str(&test(&[&["-J"], app].concat())).expect("JSON");
+        let daemons = &told["wifu"]["daemon_cpu_percent"];
+        let of = |end: &str| daemons[end].as_f64().expect("it is known");
+        assert!(of("host") > 1.0 && of("remote") > 1.0, "{daemons}");
+    }
+    let said = test(&[]);
+    let line = "[wifu] CPU of the WiFu daemons, which do the protocol and are not in that: here ";
+    assert!(said.contains(line) && !said.contains("unknown"), "{said}");
+}
+
 /// A host takes 1.2 ms for each segment, and the link behind it twice as long, so that the kernel's
 /// send buffer fills up: what the host has taken up by then leaves when there is room.
 #[test]
@@ -415,12 +452,6 @@ fn a_host_that_takes_its_time_loses_nothing_to_a_full_send_buffer() {
     w.hosts[0].run(tc.args(shape.split(' ')));
     w.hosts[0].start_daemon(&["--host-profile", "py"]);
     w.hosts[1].start_daemon(&[]);
-    let perf = |host: &Host, words: &[&str]| {
-        let mut command = host.command(WIFU);
-        command.env("WIFU_PRELOAD", built("libwifu_preload.so"));
-        command.arg("perf").args(words);
-        command
-    };
     let mut server = w.hosts[1].start(&mut perf(&w.hosts[1], &["-s", "-1"]));
     server.says("Server listening");
     // The window grows beyond what the send buffer takes.

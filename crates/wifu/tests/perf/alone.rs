@@ -278,9 +278,11 @@ fn lines_for_people_have_titles_and_the_servers_lines() {
         "receiver  127.0.0.1:",
         "Server output:",
         "[wifu] protocol kernel",
+        "[wifu] CPU of the processes: ",
     ] {
         assert!(text.contains(part), "no {part} in {text}");
     }
+    assert!(!text.contains("daemon"), "{text}");
 }
 
 #[test]

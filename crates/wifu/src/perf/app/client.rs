@@ -161,7 +161,7 @@ impl Client<'_> {
         let mut lost = ending.tell(self.control, "client", IMPATIENCE);
         // Until its end the server still reads what a connection has.
         self.conn = None;
-        let (user, system, machine) = usage.percent_since();
+        let used = usage.since();
         let own = Results {
             streams: vec![Totals {
                 bytes: self.count.bytes,
@@ -176,9 +176,7 @@ impl Client<'_> {
                 connect_s: self.told.connected_s,
                 monotonic_s: Some(begun),
             }],
-            cpu_percent: (user, system),
-            machine_percent: machine,
-            ..Results::default()
+            ..used
         };
         let mut other = None;
         if lost.is_none() {

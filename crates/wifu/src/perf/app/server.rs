@@ -120,7 +120,7 @@ impl Server<'_> {
         let (hurry, patience) = (matches!(ending, Ending::Signal(_)), self.patience);
         let mut lost = ending.tell(self.control, "server", IMPATIENCE);
         self.row(stopped);
-        let (user, system, machine) = usage.percent_since();
+        let used = usage.since();
         let own = Results {
             streams: vec![Totals {
                 bytes: self.count.bytes,
@@ -135,9 +135,7 @@ impl Server<'_> {
                 connect_s: None,
                 monotonic_s: Some(begun),
             }],
-            cpu_percent: (user, system),
-            machine_percent: machine,
-            ..Results::default()
+            ..used
         };
         let mut other = None;
         if lost.is_none() {
