@@ -73,6 +73,18 @@ SERIES = "series = { runs = [1] }"
         ("", 'kind = "sequence"', "figure.1.kind", "sequence needs series"),
         ("", 'kind = "latency"', "figure.1.kind", 'runs = [1], record = ["delay"] }'),
         (SERIES, 'kind = "latency"', "figure.1.kind", "needs the delays of datagrams"),
+        (
+            SERIES,
+            'kind = "trips"',
+            "figure.1.kind",
+            'record = ["n1.hop-queue.sent", "rtt_samples"] }',
+        ),
+        (
+            SERIES,
+            'kind = "rates"\nnodes = ["n1", "n2"]',
+            "figure.1.kind",
+            'record = ["n1.hop-queue.sent", "n2.hop-queue.sent"] }',
+        ),
         (SERIES, 'kind = "timeseries"\nrun = 2', "figure.1.run", "has no series, only run 1"),
         (SERIES, 'kind = "map"\nrun = 4', "figure.1.run", "there is no run 4"),
         ("series = { runs = [7] }", 'kind = "bars"', "series.runs", "numbered from 1 to 3"),

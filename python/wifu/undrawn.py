@@ -80,6 +80,10 @@ def _lack(plan: Asking, spec: Mapping[str, Any]) -> tuple[str, str] | None:
         return "run", f"run {run} has no series, only {of}: name it in series.runs"
     if kind == "latency" and plan.runner == "mesh" and not _delays(plan, having[0]):
         return "kind", f"latency needs the delays of datagrams: write {wanted}"
+    if plan.runner == "mesh" and (names := _counts(plan, spec, having[0])):
+        record = ", ".join(f'"{name}"' for name in names)
+        of = f"series = {{ runs = [{run or 1}], record = [{record}] }}"
+        return "kind", f"{kind} needs what a lane hands down: write {of}"
     last = _end(plan)
     if "from" in spec and last is not None and seconds(spec["from"]) >= last:
         return "from", f"runs end at {last:g} s at the latest (scenario.stop.time)"
@@ -88,12 +92,34 @@ def _lack(plan: Asking, spec: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def _delays(plan: Asking, run: int) -> bool:
     """Whether delays are recorded anywhere."""
+    return any(name.endswith(".delay") for cell in plan.cells for name in _named(plan, cell, run))
+
+
+def _named(plan: Asking, cell: Cell, run: int) -> list[str]:
+    """The series that a run records by name."""
+    named = plan.scenario_of(cell, run).get("record", {}).get("series")
+    return [str(name) for name in named] if isinstance(named, list) else []
+
+
+def _counts(plan: Asking, spec: Mapping[str, Any], run: int) -> list[str]:
+    """What a figure of lanes needs to be recorded, if that is recorded in no cell."""
+    if spec["kind"] == "rates":
+        wanted = [f"{node}.hop-queue.sent" for node in spec["nodes"]]
+    elif spec["kind"] == "trips":
+        flows = plan.scenario_of(plan.cells[0], run)["flow"]
+        source = flows[min(int(spec.get("flow", 1)), len(flows)) - 1]["from"]
+        # The source may be another one in other cells.
+        there = (name for cell in plan.cells for name in _named(plan, cell, run))
+        if any(name.endswith(".hop-queue.sent") for name in there):
+            return []
+        wanted = [f"{source}.hop-queue.sent", "rtt_samples"]
+    else:
+        return []
     for cell in plan.cells:
-        named = plan.scenario_of(cell, run).get("record", {}).get("series")
-        names = named if isinstance(named, list) else []
-        if any(str(name).endswith(".delay") for name in names):
-            return True
-    return False
+        names = _named(plan, cell, run)
+        if all(any(name.endswith(f".{end}") for name in names) for end in wanted):
+            return []
+    return wanted
 
 
 def _end(plan: Asking) -> float | None:
