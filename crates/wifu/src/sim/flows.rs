@@ -1,19 +1,20 @@
 //! How each flow did, and all together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
 use wifu_sim::why::percent;
 
-use super::report::{millis, octets, rate};
+use super::report::{Wants, millis, octets, rate};
 use super::state::state;
 use super::table::Table;
+use super::wanted;
 
 /// Where all flows are on for less of the time, Jain's index says so.
 const MOSTLY: f64 = 0.9;
 
 /// A line for each flow, and what is to be said of all.
-pub(super) fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> String {
+pub(super) fn flows(outcome: &Outcome, wants: &Wants) -> String {
     let rerouted = outcome.flows.iter().any(|f| rerouted(outcome, f));
     let mut table = Table::new(&[
         ">flow",
@@ -44,7 +45,7 @@ pub(super) fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> S
         table.row([
             f.id.to_string(),
             format!("{} > {}", f.from, f.to),
-            match profiles.get(&f.protocol) {
+            match wants.profiles.get(&f.protocol) {
                 Some(profile) if !f.protocol.contains(&format!("profile={profile}")) => {
                     format!("{} ({profile})", f.protocol)
                 }
@@ -67,7 +68,7 @@ pub(super) fn flows(outcome: &Outcome, profiles: &BTreeMap<String, String>) -> S
         ]);
     }
     let asked: String = outcome.flows.iter().filter_map(asked).collect();
-    table.text() + &asked + &timed(outcome) + &together(outcome)
+    table.text() + &asked + &timed(outcome) + &together(outcome, wants)
 }
 
 /// Segments that the sender sent again, and their share.
@@ -131,7 +132,7 @@ fn rerouted(outcome: &Outcome, f: &FlowOutcome) -> bool {
 }
 
 /// What all flows got together, if there are several, and how evenly.
-fn together(outcome: &Outcome) -> String {
+fn together(outcome: &Outcome, wants: &Wants) -> String {
     if outcome.flows.len() < 2 {
         return String::new();
     }
@@ -144,7 +145,8 @@ fn together(outcome: &Outcome) -> String {
     let mixed = datagrams > 0 && datagrams < outcome.flows.len();
     let apart = apart(outcome, mixed);
     format!(
-        "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n"
+        "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n{}",
+        wanted::words(&wants.content)
     )
 }
 

@@ -37,6 +37,7 @@ mod progress;
 mod report;
 mod state;
 mod table;
+mod wanted;
 
 pub use frames::{TraceArgs, trace};
 pub use options::read as scenario_of;
@@ -305,6 +306,7 @@ impl Simulated<'_> {
                 links: args.links,
                 walk: !self.scenario.mobility.is_empty(),
                 profiles: alike::profiles(&protocols, registry),
+                content: wanted::content(&self.scenario.flow),
             };
             print!(
                 "{}",

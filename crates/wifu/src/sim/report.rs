@@ -31,6 +31,8 @@ const LEAST_LATE: f64 = 0.01;
 pub struct Wants {
     /// The profile of each protocol, where flows have different ones.
     pub profiles: BTreeMap<String, String>,
+    /// Why flows may have all that they ask for, by their numbers.
+    pub content: BTreeMap<u32, &'static str>,
     /// A table of all nodes.
     pub nodes: bool,
     /// A table of all links.
@@ -41,7 +43,7 @@ pub struct Wants {
 
 /// The whole report. `title` says what was simulated.
 pub fn report(title: &str, outcome: &Outcome, causes: &Causes, wants: &Wants) -> String {
-    let mut text = format!("{title}\n\n{}", flows(outcome, &wants.profiles));
+    let mut text = format!("{title}\n\n{}", flows(outcome, wants));
     let name = |n: u16| name(outcome, n);
     let all = Losses::of(causes);
     if let Some(words) = all.words(&name) {
@@ -616,7 +618,7 @@ mod tests {
                 flows: both,
                 ..outcome()
             };
-            flows(&outcome, &BTreeMap::new())
+            flows(&outcome, &Wants::default())
         };
         let said = text(8.0);
         assert!(said.contains("all flows: 2.00 Mb/s from"), "{said}");
@@ -629,6 +631,25 @@ mod tests {
         let said = text(0.0);
         assert!(said.contains("all flows: 4.00 Mb/s from"), "{said}");
         assert!(!said.contains("at the same time"), "{said}");
+    }
+
+    #[test]
+    fn shares_of_flows_that_may_have_what_they_want_are_told() {
+        let mut outcome = outcome();
+        let mut other = outcome.flows[0].clone();
+        (other.id, other.goodput_bps) = (2, 1e5);
+        outcome.flows.push(other);
+        let wants = Wants {
+            content: BTreeMap::from([(2, "http")]),
+            ..Wants::default()
+        };
+        let said = flows(&outcome, &wants);
+        let line = "\nflow 2 (http) may have all that it asks for: ";
+        assert!(said.contains(line), "{said}");
+        assert!(!flows(&outcome, &Wants::default()).contains("may have"));
+        // Alone it has no index, and none if nobody got anything.
+        outcome.flows.truncate(1);
+        assert!(!flows(&outcome, &wants).contains("may have"));
     }
 
     #[test]
@@ -787,6 +808,7 @@ mod tests {
             links: true,
             walk: true,
             profiles: [("tcp-reno".to_string(), "linux".to_string())].into(),
+            ..Wants::default()
         };
         let text = report("linear,3", &outcome(), &causes, &wants);
         for part in [
@@ -893,7 +915,7 @@ mod tests {
     #[test]
     fn what_nodes_sent_again_and_times_with_repairs_are_told_with_the_flow() {
         let mut outcome = outcome();
-        let said = |outcome: &Outcome| flows(outcome, &BTreeMap::new());
+        let said = |outcome: &Outcome| flows(outcome, &Wants::default());
         let text = said(&outcome);
         assert!(
             !text.contains("by nodes") && !text.contains("left first"),
@@ -913,7 +935,7 @@ mod tests {
     #[test]
     fn who_answers_and_what_was_asked_is_told() {
         let mut outcome = outcome();
-        assert!(!flows(&outcome, &BTreeMap::new()).contains("answers"));
+        assert!(!flows(&outcome, &Wants::default()).contains("answers"));
         let flow = &mut outcome.flows[0];
         flow.limited_s = BTreeMap::from([(String::from("window"), 1.0)]);
         flow.asked = Some(wifu_sim::outcome::Asked {
@@ -923,7 +945,7 @@ mod tests {
             timeout_s: Some(1.25),
         });
         let (from, to) = (flow.from.clone(), flow.to.clone());
-        let text = flows(&outcome, &BTreeMap::new());
+        let text = flows(&outcome, &Wants::default());
         let said = format!(
             "flow 1: {to} answers, and its row is of what that sent; \
              {from} asked with 2.00 MB, 84 retransmissions and 1 timeout, for which it waited \

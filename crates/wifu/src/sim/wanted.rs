@@ -1,0 +1,117 @@
+//! Flows that may have all that they ask for: what they got is no share of the network.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wifu_sim::scenario::{AppKind, FlowSpec};
+
+/// Flows that are named.
+const NAMED: usize = 8;
+
+/// Why flows may have all that they ask for, by their numbers: those that pause by their
+/// application, or have a rate. Nothing if all flows ask for the same.
+pub(super) fn content(flows: &[FlowSpec]) -> BTreeMap<u32, &'static str> {
+    if flows
+        .windows(2)
+        .all(|two| demand(&two[0]) == demand(&two[1]))
+    {
+        return BTreeMap::new();
+    }
+    let numbered = (1..).zip(flows);
+    let paced = numbered.filter_map(|(n, flow)| Some((n, paced(flow)?)));
+    paced.collect()
+}
+
+/// What a flow asks for, wherever and whenever.
+fn demand(flow: &FlowSpec) -> FlowSpec {
+    FlowSpec {
+        from: String::new(),
+        to: String::new(),
+        protocol: String::new(),
+        start: FlowSpec::default().start,
+        jitter: FlowSpec::default().jitter,
+        stop_at: None,
+        ..flow.clone()
+    }
+}
+
+/// What keeps a flow from asking for all that there is.
+fn paced(flow: &FlowSpec) -> Option<&'static str> {
+    match flow.app {
+        AppKind::Http | AppKind::OnOff | AppKind::Request | AppKind::Trace => Some(flow.app.name()),
+        AppKind::Bulk | AppKind::File | AppKind::Stream => flow.rate.map(|_| "a rate"),
+    }
+}
+
+/// What is to be said of an index over shares where some flows are [`content`].
+pub(super) fn words(content: &BTreeMap<u32, &'static str>) -> String {
+    let numbers: Vec<u32> = content.keys().copied().collect();
+    let (they, are) = match numbers.len() {
+        0 => return String::new(),
+        1 => ("it asks", "its share is"),
+        _ => ("they ask", "their shares are"),
+    };
+    let kinds: BTreeSet<&str> = content.values().copied().collect();
+    let kinds: Vec<&str> = kinds.into_iter().collect();
+    format!(
+        "{} ({}) may have all that {they} for: {are} then what was wanted, and Jain's index falls \
+         as others get more\n",
+        numbered(&numbers),
+        kinds.join(", ")
+    )
+}
+
+/// Flows by their numbers, of which the first are named.
+pub(super) fn numbered(numbers: &[u32]) -> String {
+    let s = if numbers.len() == 1 { "" } else { "s" };
+    let named: Vec<String> = numbers.iter().take(NAMED).map(u32::to_string).collect();
+    let more = match numbers.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    format!("flow{s} {}{more}", named.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(to: &str, app: AppKind, rate: Option<&str>) -> FlowSpec {
+        FlowSpec {
+            to: to.into(),
+            app,
+            rate: rate.map(|r| serde_json::from_value(r.into()).expect("a rate")),
+            ..FlowSpec::default()
+        }
+    }
+
+    #[test]
+    fn flows_that_pause_or_have_a_rate_are_told_beside_others() {
+        let said = |flows: &[FlowSpec]| words(&content(flows));
+        let bulk = flow("n2", AppKind::Bulk, None);
+        let http = flow("n2", AppKind::Http, None);
+        let slow = flow("n2", AppKind::Bulk, Some("500k"));
+        assert_eq!(
+            said(&[bulk.clone(), http.clone()]),
+            "flow 2 (http) may have all that it asks for: its share is then what was wanted, and \
+             Jain's index falls as others get more\n"
+        );
+        let three = said(&[slow.clone(), http.clone(), bulk.clone()]);
+        assert!(
+            three.starts_with("flows 1, 2 (a rate, http) may have all that they ask for: their"),
+            "{three}"
+        );
+        // Who asks for the same shares, wherever it is.
+        let alike = [http.clone(), flow("n5", AppKind::Http, None)];
+        assert_eq!(said(&alike), "");
+        assert_eq!(said(&[bulk.clone(), flow("n5", AppKind::Bulk, None)]), "");
+        let fast = flow("n2", AppKind::Bulk, Some("1M"));
+        assert!(said(&[slow, fast]).starts_with("flows 1, 2 (a rate) may"));
+        assert_eq!(said(&[bulk.clone(), flow("n2", AppKind::File, None)]), "");
+    }
+
+    #[test]
+    fn not_all_of_many_flows_are_named() {
+        let all: Vec<u32> = (1..=10).collect();
+        assert_eq!(numbered(&all), "flows 1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
+    }
+}
