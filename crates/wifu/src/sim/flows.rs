@@ -13,6 +13,9 @@ use super::wanted;
 /// Where all flows are on for less of the time, Jain's index says so.
 const MOSTLY: f64 = 0.9;
 
+/// Questions are more than this share of what was answered: to count answers alone is told.
+const ASKED: f64 = 0.05;
+
 /// A line for each flow, and what is to be said of all.
 pub(super) fn flows(outcome: &Outcome, wants: &Wants) -> String {
     let rerouted = outcome.flows.iter().any(|f| rerouted(outcome, f));
@@ -145,8 +148,27 @@ fn together(outcome: &Outcome, wants: &Wants) -> String {
     let mixed = datagrams > 0 && datagrams < outcome.flows.len();
     let apart = apart(outcome, mixed);
     format!(
-        "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n{}",
+        "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n{}{}",
+        answers(outcome),
         wanted::words(&wants.content)
+    )
+}
+
+/// That what all got together lacks questions, where they are many.
+fn answers(outcome: &Outcome) -> String {
+    let asked = |f: &FlowOutcome| f.asked.as_ref().map_or(0, |a| a.bytes);
+    let flows = outcome.flows.iter();
+    let many = flows.filter(|f| asked(f) as f64 > ASKED * f.bytes as f64);
+    let many: Vec<&FlowOutcome> = many.collect();
+    if many.is_empty() {
+        return String::new();
+    }
+    let numbers: Vec<u32> = many.iter().map(|f| f.id).collect();
+    format!(
+        "of {} both are of the answers alone ({}), without the questions ({})\n",
+        wanted::numbered(&numbers),
+        octets(many.iter().map(|f| f.bytes).sum()),
+        octets(many.iter().map(|f| asked(f)).sum())
     )
 }
 

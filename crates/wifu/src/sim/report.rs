@@ -653,6 +653,26 @@ mod tests {
     }
 
     #[test]
+    fn questions_that_are_in_no_sum_are_told() {
+        let mut outcome = outcome();
+        let mut other = outcome.flows[0].clone();
+        (other.id, other.bytes) = (2, 56_000);
+        other.asked = Some(wifu_sim::outcome::Asked {
+            bytes: 8_400_000,
+            ..wifu_sim::outcome::Asked::default()
+        });
+        outcome.flows.push(other);
+        let said = flows(&outcome, &Wants::default());
+        let line = "\nof flow 2 both are of the answers alone (56.0 kB), without the questions \
+                    (8.40 MB)\n";
+        assert!(said.contains(line), "{said}");
+        // What is asked with little is no matter.
+        outcome.flows[1].asked.as_mut().unwrap().bytes = 400;
+        let said = flows(&outcome, &Wants::default());
+        assert!(!said.contains("answers alone"), "{said}");
+    }
+
+    #[test]
     fn what_never_arrived_is_told() {
         let mut flow = outcome().flows.remove(0);
         flow.outlasted = Some(wifu_sim::outcome::Outlasted {
