@@ -6,6 +6,9 @@ use wifu_sim::why::percent;
 /// Of more of a flow's datagrams than this share, which their own node refused, it is told.
 const CROWDED: f64 = 0.01;
 
+/// More of a flow's packets than this share that are on their way at the end are told.
+const INSIDE: f64 = 0.01;
+
 /// What became of packets that arrived nowhere; copies that nodes made are packets too.
 pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let p = f.packets;
@@ -30,6 +33,10 @@ pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let lost: Vec<String> = ends.map(|(n, what)| format!("{n} by {what}")).collect();
     // What was under way at the end is neither lost nor delivered.
     let over = (p.sent + p.copies).saturating_sub(p.inside);
+    let inside = match p.inside as f64 > INSIDE * (p.sent + p.copies) as f64 {
+        true => format!("; at the end {} more were still on their way", p.inside),
+        false => String::new(),
+    };
     (!lost.is_empty()).then(|| {
         let share = percent(p.lost() as f64 / over.max(1) as f64);
         let all = lost.join(", ");
@@ -39,10 +46,10 @@ pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
             " of both directions"
         };
         match p.copies {
-            0 => format!("Packets lost for good: {all}; of {over}{ways} ({share})"),
+            0 => format!("Packets lost for good: {all}; of {over}{ways} ({share}){inside}"),
             n => format!(
                 "Packets lost on the way: {all}; of {over}{ways}, {n} of them copies that nodes sent \
-                 ({share}): what was lost with one another may have brought"
+                 ({share}): what was lost with one another may have brought{inside}"
             ),
         }
     })
@@ -93,6 +100,30 @@ pub(super) fn crowded(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_that_are_on_their_way_at_the_end_are_told() {
+        let mut flow = FlowOutcome {
+            protocol: "udp".into(),
+            ..FlowOutcome::default()
+        };
+        (flow.packets.sent, flow.packets.link) = (1000, 9);
+        let mut said = |inside| {
+            flow.packets.inside = inside;
+            lost(&Outcome::default(), &flow).expect("some were lost")
+        };
+        let few = "Packets lost for good: 9 by the MAC's last attempt; of 990 (0.9 %)";
+        assert_eq!(said(10), few);
+        let many = "Packets lost for good: 9 by the MAC's last attempt; of 600 (1.5 %); at the end \
+                    400 more were still on their way";
+        assert_eq!(said(400), many);
+        flow.packets.copies = 100;
+        let told = lost(&Outcome::default(), &flow).expect("some were lost");
+        assert!(
+            told.ends_with("brought; at the end 400 more were still on their way"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn datagrams_that_a_transport_crowds_out_are_told() {
