@@ -12,7 +12,7 @@ use wifu_sim::{Flow, Impair, LinkSpec, Mock, MockBuilder, Rules, Side, Span, Sto
 use wifu_wire::units::parse_octets;
 
 use crate::known::Known;
-use crate::sim::flows;
+use crate::sim::{flows, number_of};
 
 /// A run without an end in sight stops here.
 const PATIENCE: Span = Span(86_400_000_000_000);
@@ -484,7 +484,9 @@ fn one(mock: &Mock, n: usize) -> String {
 
 /// How many timeouts there were, if there can be any.
 fn timeouts(count: Option<u32>) -> String {
-    count.map_or_else(String::new, |n| format!(", {n} timeouts"))
+    count.map_or_else(String::new, |n| {
+        format!(", {}", number_of(n.into(), "timeout"))
+    })
 }
 
 /// What was ordered and did not happen.
@@ -556,6 +558,12 @@ fn together(mock: &Mock) -> String {
 mod tests {
     use super::*;
     use clap::Parser;
+
+    #[test]
+    fn one_timeout_is_one() {
+        let told = [None, Some(0), Some(1), Some(2)].map(timeouts);
+        assert_eq!(told, ["", ", 0 timeouts", ", 1 timeout", ", 2 timeouts"]);
+    }
 
     #[derive(Parser)]
     struct Only {

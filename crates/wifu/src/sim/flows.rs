@@ -7,7 +7,7 @@ use wifu_sim::why::percent;
 
 use super::report::{Wants, millis, octets, rate};
 use super::state::state;
-use super::table::Table;
+use super::table::{Table, number_of};
 use super::wanted;
 
 /// Where all flows are on for less of the time, Jain's index says so.
@@ -94,19 +94,17 @@ fn asked(f: &FlowOutcome) -> Option<String> {
             let waited = asked.timeout_s.filter(|s| *s > 0.0);
             let waited =
                 waited.map_or(String::new(), |s| format!(", for which it waited {s:.1} s"));
-            format!(" and {n} timeout{}{waited}", if n == 1 { "" } else { "s" })
+            format!(" and {}{waited}", number_of(n, "timeout"))
         }
         None => String::new(),
     };
     Some(format!(
-        "flow {}: {} answers, and its row is of what that sent; {} asked with {}, {} \
-         retransmission{}{timeouts}\n",
+        "flow {}: {} answers, and its row is of what that sent; {} asked with {}, {}{timeouts}\n",
         f.id,
         f.to,
         f.from,
         octets(asked.bytes),
-        asked.retransmissions,
-        if asked.retransmissions == 1 { "" } else { "s" }
+        number_of(asked.retransmissions, "retransmission"),
     ))
 }
 

@@ -4,7 +4,7 @@ use wifu_node::SplitCounters;
 use wifu_sim::outcome::{FlowOutcome, HandlerOutcome, NodeOutcome, Outcome};
 
 use super::report::{millis, octets};
-use super::table::Table;
+use super::table::{Table, number_of};
 
 /// A row for each handler that was asked about a packet, at its node; one for those that were asked
 /// about none at any; empty if there is no handler.
@@ -156,12 +156,12 @@ pub fn split(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let told = nodes.filter_map(|n| {
         let s = n.split.filter(|s| s.accepted > 0)?;
         Some(format!(
-            "{} ({}up to {} at a time; its far half: {} retransmissions, {} timeouts)",
+            "{} ({}up to {} at a time; its far half: {}, {})",
             n.name,
             waited(&s),
             octets(s.most_held),
-            s.far.retransmissions,
-            s.far.timeouts
+            number_of(s.far.retransmissions, "retransmission"),
+            number_of(s.far.timeouts, "timeout")
         ))
     });
     let told: Vec<String> = told.collect();
@@ -321,6 +321,28 @@ mod tests {
         let text = lanes(&outcome);
         assert!(text.contains("full") && text.ends_with("7\n"), "{text}");
         assert!(!text.contains("copies"), "{text}");
+        let mut flow = FlowOutcome {
+            split_at: vec!["base".into()],
+            ..FlowOutcome::default()
+        };
+        let said = split(&outcome, &flow).unwrap_or_default();
+        assert!(
+            said.contains("half: 11 retransmissions, 0 timeouts)"),
+            "{said}"
+        );
+        if let Some(split) = &mut outcome.nodes[0].split {
+            (split.far.retransmissions, split.far.timeouts) = (1, 1);
+        }
+        let said = split(&outcome, &flow).unwrap_or_default();
+        assert!(
+            said.contains("half: 1 retransmission, 1 timeout)"),
+            "{said}"
+        );
+        flow.split_at.clear();
+        assert_eq!(split(&outcome, &flow), None);
+        if let Some(split) = &mut outcome.nodes[0].split {
+            (split.far.retransmissions, split.far.timeouts) = (11, 0);
+        }
         let text = splits(&outcome);
         let rows: Vec<Vec<&str>> = text
             .lines()

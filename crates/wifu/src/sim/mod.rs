@@ -41,6 +41,7 @@ mod wanted;
 
 pub use frames::{TraceArgs, trace};
 pub use options::read as scenario_of;
+pub(crate) use table::number_of;
 
 const HELP: &str = "\
 The scenario. Every option only writes a key of a scenario; --print-scenario shows what the options

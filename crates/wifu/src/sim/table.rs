@@ -58,6 +58,11 @@ impl Table {
     }
 }
 
+/// So many of something.
+pub(crate) fn number_of(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
