@@ -546,3 +546,7 @@ def test_rates_over_runs_of_unlike_lengths_have_no_colour(tmp_path: Path) -> Non
     assert "uneven" not in alike.compare("goodput@1")
     packets = found("c", [14.0, 201.0], text.replace('stop.time = "600s"', "stop.packets = 1000"))
     assert "uneven" not in packets.compare("goodput@1")
+    # Cells that are compared with each other are looked at by themselves.
+    ends = '[vary.end]\nlate = { "stop.time" = "600s" }\nfew = { "stop.packets" = 1000 }\n'
+    some = found("d", [14.0, 201.0], text.replace('stop.time = "600s"\n', "") + ends)
+    assert "lasted between 14 s" in said(some, "goodput@1")

@@ -81,9 +81,10 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Runs of compared cells that lasted unlike long, and what came of it."""
     means = _means(results, cells, metric)
-    every = [means[[c.name for c in row if c.name in means]] for row in compared(results, cells)]
+    rows = [row for row in compared(results, cells) if not _by_packets(row)]
+    every = [means[[c.name for c in row if c.name in means]] for row in rows]
     worst = max(every, key=_apart, default=means[:0])
-    if _apart(worst) <= EVEN or _by_packets(cells):
+    if _apart(worst) <= EVEN:
         return ""
     return (
         "Flows that had more to send are measured until their run ends, and runs of compared cells "
