@@ -9,8 +9,8 @@ use crate::causes::Cause;
 use crate::mesh::Wait;
 use wifu_wire::{Span, Time};
 
-/// No wait is longer: a timeout is at most 120 s, as in a kernel, and two of those are room enough.
-const LONGEST: Span = Span(240_000_000_000);
+/// No wait is longer: a timeout is at most 600 s (`rto_max`).
+const LONGEST: Span = Span(601_000_000_000);
 
 /// What a flow's links failed by while its sender waited.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -118,6 +118,6 @@ mod tests {
             let at = Time::ZERO + Span::SECOND * s;
             stalls.failed(at, (0, 1), Some(Cause::Noise));
         }
-        assert_eq!(stalls.recent.len(), 241);
+        assert_eq!(stalls.recent.len(), 602);
     }
 }

@@ -423,3 +423,25 @@ fn what_a_timeout_does_to_the_window_is_in_the_usual_series() {
     let least = values.fold(f64::MAX, f64::min);
     assert_eq!(least, 1448.0, "one segment after a timeout");
 }
+
+/// A run that ends as nothing happens any more does so whatever is looked at.
+#[test]
+fn what_is_looked_at_keeps_no_run_going() {
+    let lasted = |record: &str| {
+        let text = format!(
+            "topology.words = \"linear,2,wire=10M\"\nstop.packets = 100000\n[[flow]]\n\
+             from = \"n1\"\nto = \"n2\"\nprotocol = \"tcp-newreno\"\napp = \"file\"\n\
+             bytes = \"100k\"\n[record]\n{record}\n"
+        );
+        let scenario = Scenario::from_toml(&text).expect("a scenario");
+        let mut simulation = Simulation::new(&scenario, &open).expect("all known");
+        simulation.run();
+        let outcome = simulation.outcome();
+        (outcome.end, outcome.sim_seconds, outcome.trace_hash)
+    };
+    let bare = lasted("");
+    assert!(bare.1 < 100.0, "{bare:?}");
+    for record in ["cwnd = true", "series = true", "series = [\"flow.1.cwnd\"]"] {
+        assert_eq!(lasted(record), bare, "{record}");
+    }
+}

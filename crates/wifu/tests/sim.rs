@@ -424,6 +424,35 @@ fn what_failed_while_a_sender_waited_counts_by_how_long_it_did() {
     );
 }
 
+/// The last wait ends with the connection, and is the longest.
+#[test]
+fn what_a_connection_waited_that_gives_up_has_a_cause_too() {
+    let folder = Folder::new("waited");
+    let scenario = folder.file("s.toml");
+    let flow = |more: &str| {
+        format!("[[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"tcp-newreno\"\n{more}\n")
+    };
+    let cut = "[topology]\nwords = \"linear,3\"\n[[event]]\nat = \"2s\"\ncut = [\"n2\", \"n3\"]\n";
+    let [file, http] = [
+        flow("app = \"file\"\nbytes = \"50M\""),
+        flow("app = \"http\"\npause = 1"),
+    ];
+    for flows in [file, http] {
+        let text = format!("{cut}{flows}[stop]\ntime = \"1200s\"\n");
+        std::fs::write(&scenario, text).expect("written");
+        let told = sim(&format!("--scenario {scenario} --json")).stdout;
+        let all: Json = serde_json::from_slice(&told).expect("JSON");
+        let waited = &all["wifu"]["why"]["flows"][0]["waited"];
+        let waited = waited.as_object().expect("it waited");
+        let sum: f64 = waited.values().filter_map(|v| v.as_f64()).sum();
+        let told = all["wifu"]["flows"][0]["timeout_s"].as_f64();
+        let told = told.expect("it has a timer");
+        assert!((sum - told).abs() < 1e-6, "{sum}, not {told}: {waited:?}");
+        assert!(waited["cut"].as_f64() > Some(0.9 * sum), "{waited:?}");
+        assert!(sum > 200.0, "{sum}");
+    }
+}
+
 #[test]
 fn lines_of_handlers_go_to_standard_error_or_to_a_file() {
     let folder = Folder::new("log");

@@ -19,7 +19,6 @@ use super::sent::Sent;
 use super::split::{place_splits, splittings};
 use super::stop::Stop;
 use super::told::{place, told};
-use super::waits::Waits;
 use super::ways::ear;
 use super::whose;
 use super::wire::Wire;
@@ -158,7 +157,7 @@ pub(crate) fn over(
         nodes: Nodes::new(count),
         daemon: olsr.map(|o| Daemon::new(o, &links, count, &rng.split("traffic"))),
         world: World::new(scenario, &plan)?,
-        waits: Waits::default(),
+        waits: None,
         counted: 0,
         scenario: scenario.clone(),
         flows,

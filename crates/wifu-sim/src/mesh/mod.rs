@@ -89,8 +89,8 @@ pub struct Simulation {
     flows: Flows,
     daemon: Option<Daemon>,
     world: Option<World>,
-    /// Looked at where frames are recorded.
-    waits: Waits,
+    /// Of whoever asks for them.
+    waits: Option<Waits>,
     counted: u64,
 }
 
@@ -174,24 +174,22 @@ impl Simulation {
         self.net.air.take_trace()
     }
 
-    /// When senders waited for retransmission timeouts, of the waits that ended since the last call
-    /// (`record.frames`).
+    /// Look at when senders wait for retransmission timeouts, from now on.
+    pub fn watch_waits(&mut self) {
+        self.waits = Some(Waits::new(&self.flows, self.nodes.all.len()));
+    }
+
+    /// The waits that ended since the last call ([`Simulation::watch_waits`]).
     pub fn take_waits(&mut self) -> Vec<Wait> {
-        self.waits.take()
+        self.waits.as_mut().map_or(Vec::new(), Waits::take)
     }
 
     /// The same, and what of waits that are under way is over now: for the end of a run.
     pub fn take_all_waits(&mut self) -> Vec<Wait> {
-        if self.scenario.record.frames {
-            self.look_at_waits(None);
+        if let Some(waits) = &mut self.waits {
+            waits.end(self.clock.now, (&self.flows, &self.nodes, &self.net.hops));
         }
-        self.waits.take()
-    }
-
-    /// Timers of a node, or the run, may have ended waits.
-    fn look_at_waits(&mut self, node: Option<u16>) {
-        let of = (&self.flows, &self.nodes, &self.net.hops);
-        self.waits.look(self.clock.now, node, of);
+        self.take_waits()
     }
 
     /// How many things happened so far.
@@ -240,6 +238,9 @@ impl Simulation {
                 self.clock.now = now;
                 self.counted += moments;
             } else if let Some((_, what)) = self.clock.events.pop() {
+                if what == What::Sample && self.is_idle() {
+                    continue;
+                }
                 self.clock.now = at;
                 self.net.air.pass_to(at);
                 self.happen(what);
@@ -247,6 +248,12 @@ impl Simulation {
             self.drain_air();
         }
         self.flows.stop.ended.is_some()
+    }
+
+    /// Nothing will happen any more in a run that ends then.
+    fn is_idle(&self) -> bool {
+        let next = self.net.air.next().min(self.clock.events.next_at());
+        next == Time::NEVER && !self.flows.stop.timed
     }
 
     /// Nothing happens until `limit`, or never again.
@@ -287,8 +294,9 @@ impl Simulation {
             What::Wake(host) => {
                 if let Some(node) = self.nodes.wakes(clock.now, host) {
                     self.wake(node);
-                    if self.scenario.record.frames {
-                        self.look_at_waits(Some(node));
+                    if let Some(waits) = &mut self.waits {
+                        let of = (&self.flows, &self.nodes, &self.net.hops);
+                        waits.look(self.clock.now, node, of);
                     }
                 }
             }

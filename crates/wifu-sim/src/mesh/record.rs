@@ -83,7 +83,8 @@ fn looked_at(conn: &Conn) -> [Option<f64>; 2] {
     let board = conn.board();
     let window = conn.blueprint().writes(Facts::WIN);
     [
-        window.then(|| f64::from(board.win.cwnd)),
+        // It is zero until there is a connection.
+        (window && board.win.cwnd > 0).then(|| f64::from(board.win.cwnd)),
         (board.rtt.samples > 0).then(|| board.rtt.srtt.as_secs_f64()),
     ]
 }

@@ -4,7 +4,7 @@
 use super::flows::Flows;
 use super::hops::Hops;
 use super::nodes::Nodes;
-use wifu_engine::ConnId;
+use wifu_engine::Conn;
 use wifu_wire::{Span, Time};
 
 /// A sender waited for a retransmission timeout.
@@ -20,54 +20,71 @@ pub struct Wait {
     pub links: Vec<(u16, u16)>,
 }
 
-/// What is known of each flow's waits, and which are over.
-#[derive(Default)]
+/// How long each flow's sender has waited so far, and which waits are over.
 pub(crate) struct Waits {
-    /// Its sender's connection, and for how long that has waited.
-    flows: Vec<(Option<ConnId>, Span)>,
+    known: Vec<Span>,
+    /// The flows whose data begins at each node.
+    at: Vec<Vec<u32>>,
     over: Vec<Wait>,
 }
 
 impl Waits {
+    /// Of a run that begins.
+    pub(crate) fn new(flows: &Flows, nodes: usize) -> Waits {
+        let mut at = vec![Vec::new(); nodes];
+        for (number, flow) in flows.all.iter().enumerate() {
+            at[usize::from(flow.node(flow.counted_end()))].push(number as u32);
+        }
+        Waits {
+            known: vec![Span::ZERO; flows.all.len()],
+            at,
+            over: Vec::new(),
+        }
+    }
+
     /// The waits that ended since the last call.
     pub(crate) fn take(&mut self) -> Vec<Wait> {
         core::mem::take(&mut self.over)
     }
 
-    /// A timer of this node may have ended a wait just now; at the end of the run (`None`) all end
-    /// that are under way.
-    pub(crate) fn look(
+    /// A timer of this node may have ended a wait just now.
+    pub(crate) fn look(&mut self, now: Time, node: u16, of: (&Flows, &Nodes, &Hops)) {
+        for i in 0..self.at[usize::from(node)].len() {
+            let number = self.at[usize::from(node)][i];
+            self.note(now, number, of, |conn| conn.counters().timeout_wait);
+        }
+    }
+
+    /// All waits end that are under way: the run is over.
+    pub(crate) fn end(&mut self, now: Time, of: (&Flows, &Nodes, &Hops)) {
+        for number in 0..self.known.len() as u32 {
+            self.note(now, number, of, |conn| conn.timeout_wait_until(now));
+        }
+    }
+
+    /// What a flow has waited by now: in its connections of before, and in its present one.
+    fn note(
         &mut self,
         now: Time,
-        node: Option<u16>,
+        number: u32,
         (flows, nodes, hops): (&Flows, &Nodes, &Hops),
+        waited: impl Fn(&Conn) -> Span,
     ) {
-        self.flows.resize(flows.all.len(), (None, Span::ZERO));
-        for (number, (flow, known)) in flows.all.iter().zip(&mut self.flows).enumerate() {
-            let end = flow.counted_end();
-            let (at, id) = (flow.node(end), flow.ends[end].conn);
-            if node.is_some_and(|node| node != at) {
-                continue;
-            }
-            let Some(conn) = id.and_then(|id| nodes.endpoint_of(at).conn(id)) else {
-                continue;
-            };
-            let waited = match node {
-                Some(_) => conn.counters().timeout_wait,
-                None => conn.timeout_wait_until(now),
-            };
-            // A file may have a connection of its own.
-            let before = if known.0 == id { known.1 } else { Span::ZERO };
-            *known = (id, waited);
-            if waited > before {
-                let links = hops.of_flow(number);
-                self.over.push(Wait {
-                    flow: number as u32 + 1,
-                    from: Time(now.0.saturating_sub((waited - before).0)),
-                    until: now,
-                    links: links.map(|(_, _, sums)| (sums.from, sums.to)).collect(),
-                });
-            }
+        let flow = &flows[number];
+        let end = &flow.ends[flow.counted_end()];
+        let endpoint = || nodes.endpoint_of(flow.node(flow.counted_end()));
+        let open = end.conn.and_then(|id| endpoint().conn(id));
+        let waited = flow.account.totals.timeout_wait + open.map_or(Span::ZERO, waited);
+        let before = core::mem::replace(&mut self.known[number as usize], waited);
+        if waited <= before {
+            return;
         }
+        let links = hops.of_flow(number as usize);
+        self.over.push(Wait {
+            flow: number + 1,
+            from: Time(now.0.saturating_sub((waited - before).0)),
+            until: now,
+            links: links.map(|(_, _, sums)| (sums.from, sums.to)).collect(),
+        });
     }
 }

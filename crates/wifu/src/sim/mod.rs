@@ -234,6 +234,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     // The report says why attempts failed, and a trace changes nothing.
     traced.record.frames = true;
     let mut simulation = Simulation::new(&traced, registry)?;
+    simulation.watch_waits();
     let spoken = || scenario.flow.iter().map(|f| &f.protocol[..]);
     note_unused(spoken(), registry);
     note_numbers(spoken(), registry);

@@ -6,6 +6,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value as Json, json};
 use wifu_engine::Role;
 use wifu_node::Registry;
+use wifu_radio::words::SHAPES;
 use wifu_sim::scenario::{Scenario, SeriesSpec};
 use wifu_wire::names::meant;
 
@@ -94,6 +95,10 @@ pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
                 "{name} is a parameter of {protocol}: write --protocol {protocol},{text}"
             );
         }
+        ensure!(
+            text.contains('=') || registry.resolve(text).is_err(),
+            "a protocol is given by --protocol {text}"
+        );
         assign(&mut all, text).with_context(|| text.clone())?;
     }
     Ok(all)
@@ -278,6 +283,14 @@ fn list<'a>(all: &'a mut Json, key: &str) -> anyhow::Result<&'a mut Vec<Json>> {
 
 /// `radio.rate=6M`, `flow.1.start=2s`, where items of lists count from 1, `topology.nodes=[...]`.
 fn assign(all: &mut Json, text: &str) -> anyhow::Result<()> {
+    let shape = text.split([',', '=']).next().unwrap_or_default();
+    ensure!(
+        !SHAPES.contains(&shape),
+        "a topology is given by --topo {text}"
+    );
+    let flow =
+        text.split(':').count() > 2 && !text.split(':').next().is_some_and(|w| w.contains('='));
+    ensure!(!flow, "a flow is given by --flow {text}");
     let Some((path, value)) = text.split_once('=') else {
         ensure!(
             !text.ends_with(".toml"),

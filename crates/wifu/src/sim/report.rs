@@ -117,7 +117,7 @@ fn own_cause(
     f: &FlowOutcome,
     (causes, all): (&Causes, &Losses),
 ) -> Option<String> {
-    let waits = f.timeout_s.unwrap_or(0.0) >= LEAST_WAITED * whole_s(f);
+    let waits = f.timeout_s.unwrap_or(0.0) >= LEAST_WAITED * lasted_s(f);
     let stalled = causes.stalls.of(f.id).filter(|_| waits);
     if let Some(meanwhile) = stalled.and_then(wifu_sim::why::while_waiting) {
         return Some(format!(
@@ -152,7 +152,7 @@ fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
         // Of one that never opened there is no time to have a share of.
         let share = match f.limited_s.is_empty() {
             true => String::from(", before it opened,"),
-            false => format!(", {} of its time,", percent(waited / whole_s(f))),
+            false => format!(", {} of its time,", percent(waited / lasted_s(f))),
         };
         sentences.push(format!(
             "It waited {waited:.1} s{share} for {count} retransmission timeout{}",
@@ -197,6 +197,13 @@ pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
     };
     all["flows"] = outcome.flows.iter().map(flow).collect();
     all
+}
+
+/// The time of a flow with all that its first connection took to open, for whose SYNs it waited as
+/// well, seconds.
+fn lasted_s(f: &FlowOutcome) -> f64 {
+    let took = f.connected_s.map_or(0.0, |at| at - f.start_s);
+    whole_s(f).max(f.limited_s.values().sum::<f64>() + took)
 }
 
 /// The time of a flow that all shares are of, seconds.
@@ -990,6 +997,13 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("3.0 s, 75 % of its time, for 2"), "{said}");
+        // What is too little for a share of its own is of that time, too.
+        let flow = &mut outcome.flows[0];
+        (flow.start_s, flow.connected_s) = (0.0, Some(1.0));
+        flow.limited_s = BTreeMap::from([(String::from("window"), 29.0)]);
+        (flow.timeout_s, flow.timeouts) = (Some(30.0), Some(4));
+        let said = reasons(&outcome, &outcome.flows[0]).join("; ");
+        assert!(said.contains("30.0 s, 100 % of its time, for 4"), "{said}");
     }
 
     #[test]
