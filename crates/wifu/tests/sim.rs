@@ -508,8 +508,19 @@ fn wrong_words_get_an_answer_that_helps() {
         ("mine.toml", "--scenario mine.toml"),
         (
             "--topo linear,3 --protocol tcp-sack ack_every=4",
-            "ack_every is a parameter of tcp-sack: write --protocol tcp-sack,ack_every=4",
+            "ack_every is a parameter of the protocol: write --protocol tcp-sack,ack_every=4",
         ),
+        (
+            "--topo linear,3 --protocol tcp-sack,iw=3,sack=on iw=4",
+            "write --protocol tcp-sack,sack=on,iw=4",
+        ),
+        ("linear,3 -p tcp-sack", "given by --topo linear,3"),
+        ("--topo linear,3 tcp-sack", "given by --protocol tcp-sack"),
+        (
+            "--topo linear,3 n1:n3:tcp-sack",
+            "given by --flow n1:n3:tcp-sack",
+        ),
+        ("--topo linear,3 -p tcp-sack bytes=2M", "-n 2M"),
         (
             "--topo linear,3 --protocol tcp-sack flow=n1",
             "flow: is a list: write [[flow]]",

@@ -34,6 +34,9 @@ pub struct Results {
 pub struct Totals {
     /// Bytes handed to or taken from the socket.
     pub bytes: u64,
+    /// Bytes before these, while seconds were omitted (`-O`).
+    #[serde(default)]
+    pub omitted: u64,
     /// Seconds from the start to the end, or in tests of fixed size to the last byte.
     pub seconds: f64,
     /// Completion of the first and the last write or read, seconds since the start.

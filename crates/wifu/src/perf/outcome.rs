@@ -169,6 +169,9 @@ pub struct EndWifu {
     /// What the sender had written and had not arrived when the time was over, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlasted: Option<Outlasted>,
+    /// Bytes of the receiver's row that the sender wrote while seconds were omitted, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub omitted_bytes: Option<u64>,
     /// Segments that the receiver's stack sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feedback_segments: Option<u64>,
@@ -200,7 +203,9 @@ pub struct Outlasted {
 
 impl Outlasted {
     fn new(tx: &Totals, rx: &Totals) -> Option<Self> {
-        let bytes = tx.bytes.checked_sub(rx.bytes).filter(|bytes| *bytes > 0)?;
+        // What was written while seconds were omitted arrives, too, before the rest.
+        let (written, arrived) = (tx.bytes + tx.omitted, rx.bytes + rx.omitted);
+        let bytes = written.checked_sub(arrived).filter(|bytes| *bytes > 0)?;
         let seconds = (rx.bytes > 0).then(|| bytes as f64 * rx.seconds / rx.bytes as f64);
         Some(Self { bytes, seconds })
     }
@@ -317,6 +322,11 @@ impl EndStream {
                 first_write_s: tx.times.map(|times| times.0),
                 round_trips: tx.stack.as_ref().and_then(Stack::percentiles),
                 outlasted: Outlasted::new(&tx, &rx).filter(|_| told),
+                omitted_bytes: tx
+                    .omitted
+                    .checked_sub(rx.omitted)
+                    .map(|bytes| bytes.min(rx.bytes))
+                    .filter(|bytes| told && *bytes > 0),
                 stack: tx.stack,
                 // Of questions and answers the server tells, whichever way the bytes go that count.
                 feedback_segments: rx.feedback_segments.or(tx.feedback_segments),
@@ -456,6 +466,21 @@ mod tests {
         assert_eq!(late.bytes, 100);
         assert!((late.seconds.unwrap() - 1.1 / 9.0).abs() < 1e-9 && late.counts(1.1));
         assert!(!late.counts(100.0), "not worth a word");
+
+        // 5000 had been written when counting began, and 2000 of them had arrived: 3000 of what
+        // the receiver counted are of these, and as many more of the sender's wait at the end.
+        let omitting = |bytes, omitted| Results {
+            streams: vec![Totals {
+                omitted,
+                ..totals(bytes, 1.0, Some((0.1, 1.0)))
+            }],
+            ..Results::default()
+        };
+        let (own_row, other_row) = (omitting(4000, 5000), omitting(3500, 2000));
+        let end = End::new(&names[..1], &[false], &own_row, Some(&other_row));
+        let told = end.streams.unwrap()[0].wifu.clone();
+        assert_eq!(told.outlasted.unwrap().bytes, 3500);
+        assert_eq!(told.omitted_bytes, Some(3000));
 
         let alone = End::new(&names[..1], &[false], &own, None);
         assert_eq!(alone.sum_received.unwrap().bytes, 0);

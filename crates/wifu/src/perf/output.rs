@@ -322,9 +322,7 @@ impl Output {
     /// That the receiver's row has bytes which the sender's, after what was omitted, has not.
     fn before(&mut self, report: &Report) {
         let streams = report.end.streams.iter().flatten();
-        let more: u64 = streams
-            .map(|s| s.receiver.bytes.saturating_sub(s.sender.bytes))
-            .sum();
+        let more: u64 = streams.filter_map(|s| s.wifu.omitted_bytes).sum();
         if more > 0 && self.layout.omits {
             self.line(&format!(
                 "[wifu] {} of the receiver's row were sent while seconds were omitted",

@@ -34,6 +34,7 @@ pub(super) fn lost(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     // What was under way at the end is neither lost nor delivered.
     let over = (p.sent + p.copies).saturating_sub(p.inside);
     let inside = match p.inside as f64 > INSIDE * (p.sent + p.copies) as f64 {
+        true if p.inside == 1 => String::from("; at the end one more was still on its way"),
         true => format!("; at the end {} more were still on their way", p.inside),
         false => String::new(),
     };

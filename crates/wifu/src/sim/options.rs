@@ -89,10 +89,15 @@ pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
     }
     record(args, &mut all);
     for text in &args.overrides {
-        if let (Some(protocol), Some((name, _))) = (&args.protocol, text.split_once('=')) {
+        if let (Some(protocol), Some((name, value))) = (&args.protocol, text.split_once('=')) {
+            let option = OPTIONS.iter().find(|(key, _)| *key == name);
+            if let Some((_, option)) = option {
+                bail!("{name} of the flow of --protocol is an option: write {option} {value}");
+            }
             ensure!(
                 !is_parameter(name, protocol, registry),
-                "{name} is a parameter of {protocol}: write --protocol {protocol},{text}"
+                "{name} is a parameter of the protocol: write --protocol {},{text}",
+                without(protocol, name)
             );
         }
         ensure!(
@@ -102,6 +107,16 @@ pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
         assign(&mut all, text).with_context(|| text.clone())?;
     }
     Ok(all)
+}
+
+/// Keys of a flow that are options beside --protocol.
+const OPTIONS: [(&str, &str); 2] = [("bytes", "-n"), ("time", "-t")];
+
+/// A protocol's words without those that set a parameter.
+fn without(protocol: &str, name: &str) -> String {
+    let sets = |word: &&str| word.split_once('=').is_some_and(|(key, _)| key == name);
+    let words: Vec<&str> = protocol.split(',').filter(|w| !sets(w)).collect();
+    words.join(",")
 }
 
 /// Whether a key is a parameter of a protocol, which stands behind its name and a comma.

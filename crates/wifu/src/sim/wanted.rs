@@ -53,8 +53,8 @@ pub(super) fn words(content: &BTreeMap<u32, &'static str>) -> String {
     let kinds: BTreeSet<&str> = content.values().copied().collect();
     let kinds: Vec<&str> = kinds.into_iter().collect();
     format!(
-        "{} ({}) may have all that {they} for: {are} then what was wanted, and Jain's index falls \
-         as others get more\n",
+        "{} ({}) may have all that {they} for: {are} then what was wanted, of which Jain's index \
+         knows nothing\n",
         numbered(&numbers),
         kinds.join(", ")
     )
@@ -92,8 +92,8 @@ mod tests {
         let slow = flow("n2", AppKind::Bulk, Some("500k"));
         assert_eq!(
             said(&[bulk.clone(), http.clone()]),
-            "flow 2 (http) may have all that it asks for: its share is then what was wanted, and \
-             Jain's index falls as others get more\n"
+            "flow 2 (http) may have all that it asks for: its share is then what was wanted, of \
+             which Jain's index knows nothing\n"
         );
         let three = said(&[slow.clone(), http.clone(), bulk.clone()]);
         assert!(
