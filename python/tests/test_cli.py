@@ -366,3 +366,21 @@ def _signals() -> None:
             done.append("second")
     assert done == ["first", "second"]
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}
+
+
+def test_a_program_that_refuses_the_libraries_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the run itself: a program of another profile refuses them."""
+    library = tmp_path / "libown.so"
+    library.write_bytes(b"")
+    own = tmp_path / "wifu"
+    own.write_text("#!/bin/sh\necho 'built otherwise' >&2\nexit 1\n")
+    own.chmod(0o755)
+    monkeypatch.setenv("WIFU_LOAD", str(library))
+    with pytest.raises(LabError, match="wifu: built otherwise; the lab takes a library of"):
+        program.take_libraries(own)
+    own.write_text("#!/bin/sh\n")
+    program.take_libraries(own)
+    monkeypatch.delenv("WIFU_LOAD")
+    program.take_libraries(tmp_path / "none")

@@ -26,6 +26,7 @@ from wifu.kinds import KINDS
 from wifu.metrics import RUN_METRICS
 from wifu.overrides import set_option
 from wifu.plan import Plan
+from wifu.program import find_program, take_libraries
 from wifu.report import write
 from wifu.rerun import again
 from wifu.screen import (
@@ -169,6 +170,8 @@ def run(
             notes(variant)
         if not dry_run:
             prepare(variant)
+        elif variant.substrate != "sim" and os.environ.get("WIFU_LOAD"):
+            take_libraries(find_program())
         if not dry_run and store.on(variant.substrate).exists():
             raise LabError(
                 f"{store.on(variant.substrate).folder} already holds results: name another folder "

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import threading
 import time
@@ -20,7 +19,7 @@ from wifu.emu import Emulation, EmulationError
 from wifu.errors import Cancelled, LabError, RunError
 from wifu.flows import Scenario, flows_of, layer_of
 from wifu.places import Crew, Place, need_root
-from wifu.program import Pinned, both_take
+from wifu.program import Pinned, take_libraries
 from wifu.runner import Plain, Runner, RunResult, check_mesh, host_profile, split
 from wifu.ssh import PRELOAD
 from wifu.traffic import Traffic
@@ -124,12 +123,7 @@ class RealTime(ABC):
                 f"no {told or beside[0]}, which flows over WiFu's protocols need: build it as "
                 f"{program} was (`make build`, or `cargo build -p wifu -p wifu-preload`)"
             )
-        if os.environ.get("WIFU_LOAD"):
-            done = subprocess.run(
-                [program, "list", "protocols"], capture_output=True, text=True, check=False
-            )
-            if done.returncode != 0:
-                raise LabError(f"{program}: {done.stderr.strip()}{both_take('WIFU_LOAD')}")
+        take_libraries(program)
 
     def __call__(self, scenario: dict[str, Any]) -> Plain:
         """Run a scenario."""

@@ -53,6 +53,17 @@ def both_take(variable: str) -> str:
     )
 
 
+def take_libraries(program: Path) -> None:
+    """LabError if a program takes none of what WIFU_LOAD names."""
+    if not os.environ.get("WIFU_LOAD"):
+        return
+    done = subprocess.run(
+        [program, "list", "protocols"], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise LabError(f"{program}: {done.stderr.strip()}{both_take('WIFU_LOAD')}")
+
+
 def libraries() -> list[Path]:
     """The libraries that WIFU_LOAD names."""
     told = [Path(p) for p in os.environ.get("WIFU_LOAD", "").split(os.pathsep) if p]
