@@ -1,11 +1,11 @@
 """Where the same plan gave something else on another substrate: by how much, and how surely.
 
 The verdict looks at the 95 % interval of the relative difference of the means. It lies within the
-tolerance (10 % unless the plan says another): agree. It lies wholly outside: differ, of six runs of
-each at least. Else open: more runs would tell. Fewer than three runs: too few. Counts of events are
-not compared where runs had other flows, another radio or another topology, or delivered more than a
-tenth more: who delivers less has less to repeat. Times of transfers stay open where the end of runs
-cut some off.
+tolerance (10 % unless the plan says another): agree. It lies wholly outside, and the interval of
+the difference leaves out 0: differ, of six runs of each at least. Else open: more runs would tell.
+Fewer than three runs: too few. Counts of events are not compared where runs had other flows,
+another radio or another topology, or delivered more than a tenth more: who delivers less has less
+to repeat. Times of transfers stay open where the end of runs cut some off.
 """
 
 from __future__ import annotations
@@ -277,8 +277,8 @@ class Divergence:
         counts = ", ".join(f"{n} {v}" for v, n in self.counts().items())
         return (
             f"{counts}. Agree: the 95 % interval of the relative difference of the means lies "
-            f"within ±{self.tolerance * 100:g} %; differ: wholly outside, of {SURE} runs of each "
-            "at least; open: neither."
+            f"within ±{self.tolerance * 100:g} %; differ: wholly outside, and that of the "
+            f"difference leaves out 0, of {SURE} runs of each at least; open: neither."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -519,11 +519,15 @@ def _verdict(difference: stats.Interval, relative: stats.Interval, tolerance: fl
         if difference.estimate == 0 and not difference.known:
             return AGREE
         return DIFFER if difference.known and difference.low * difference.high > 0 else OPEN
-    if not relative.known and difference.known and difference.low <= 0 <= difference.high:
+    none = difference.known and difference.low <= 0 <= difference.high
+    if not relative.known and none:
         # The second is zero throughout, or there is too little for an interval of the ratio.
         return OPEN
     low = relative.low if relative.known else relative.estimate
     high = relative.high if relative.known else relative.estimate
     if -tolerance <= low and high <= tolerance:
         return AGREE
-    return DIFFER if low > tolerance or high < -tolerance else OPEN
+    # The interval of a small ratio is narrow, however the first varies: half of it is the ratio
+    # times that share of the first mean. A few long runs of the first would make a difference.
+    # Of ratios near 1, which agree, both intervals are as wide.
+    return DIFFER if not none and (low > tolerance or high < -tolerance) else OPEN
