@@ -65,6 +65,15 @@ def _took(
     return (took if begun else None), mean
 
 
+def octets(flow: Mapping[str, Any]) -> float | None:
+    """The octets of the requests of a flow that ended, on the mean, if all of them tell; `bytes` of
+    a flow are those of requests as well that it does not list: beyond `stop.requests`, or cut off.
+    """
+    done = [r for r in flow.get("requests") or [] if r.get("delay_s") is not None]
+    told = [float(r["bytes"]) for r in done if r.get("bytes") is not None]
+    return float(np.mean(told)) if told and len(told) == len(done) else None
+
+
 def failed(flow: Mapping[str, Any]) -> int:
     """How many requests of a flow failed with their connection, and are not asked for again."""
     return len(flow.get("requests_failed") or [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from wifu.asked import ASKING
@@ -20,8 +21,9 @@ ALIKE = 1.1
 
 def sizes(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     """Octets of the files and answers that came to an end on the mean, by cell, of a metric of how
-    long these took; of others nothing. An answer that was cut off has octets too, how many nobody
-    tells: means are between `low` and `high`.
+    long these took; of others nothing. Where requests do not tell theirs, an answer that was cut
+    off has some of the flow's too, how many nobody tells: means are between `low` and `high`. So
+    have those beyond `stop.requests`, as many as there were: nothing is known then.
     """
     none = pd.DataFrame({"low": [], "high": []}, dtype=float)
     if not (parts(metric)[0] + "_").startswith("delay_") or "flow" not in results.flows:
@@ -34,8 +36,13 @@ def sizes(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     app = pd.Series([apps.get((cell, int(flow))) for cell, flow in keys], rows.index, dtype=object)
     rows = rows[app.isin(SIZED) & rows["delay_finished_s"].notna()]
     count = rows["requests"].astype(float).fillna(1.0).clip(lower=1.0)
-    cut = (app[rows.index].isin(ASKING) & ~rows["finished"].eq(True)).astype(float)
-    octets, by = rows["bytes"].astype(float), rows["cell"]
+    asking = app[rows.index].isin(ASKING)
+    mean = rows.get("requests_bytes", pd.Series(np.nan, rows.index)).astype(float)
+    limited = {c.name for c in cells if "requests" in c.scenario.get("stop", {})}
+    unknown = asking & mean.isna() & rows["cell"].isin(limited)
+    cut = (asking & mean.isna() & ~rows["finished"].eq(True)).astype(float)
+    octets, by = (mean * count).fillna(rows["bytes"].astype(float)), rows["cell"]
+    octets, count, cut, by = (part[~unknown] for part in (octets, count, cut, by))
     sums = octets.groupby(by).sum()
     most = (count + cut).groupby(by).sum()
     return pd.DataFrame({"low": sums / most, "high": sums / count.groupby(by).sum()}).dropna()

@@ -519,6 +519,7 @@ def flow_row(
         "requests_cut": under_way,
         "requests_failed": asked.failed(flow),
         "requests_late": late,
+        "requests_bytes": asked.octets(flow),
         **columns(outcome, flow),
         "batch_goodput_bps": None,
         "batch_bytes": None,
