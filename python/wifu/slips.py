@@ -49,7 +49,7 @@ def _twice(lines: list[str], line: int, what: str) -> tuple[int, str] | None:
     here = lines[line - 1]
     if header := _header(here):
         name = header.strip("[] ")
-        before = [n for n, text in enumerate(lines[: line - 1], 1) if _named(text, name)]
+        before = [n for n, text in _above(lines, line, name) if _named(text, name)]
         first = f", first on line {before[0]}" if before else ""
         if braces := _in_braces(lines, line, name):
             of, at = braces
@@ -72,22 +72,43 @@ def _twice(lines: list[str], line: int, what: str) -> tuple[int, str] | None:
     if braces := _in_braces(lines, line, path):
         of, at = braces
         return line, f"{of} is in braces on line {at}, which are all of it: write " + (
-            f"{path.removeprefix(of + '.')} = {found[1].split(' #')[0]} between them"
+            f"{path.removeprefix(of + '.')} = {_bare(found[1])} between them"
         )
-    name = found[0].split(".")[0]
     above = enumerate(lines[begin : line - 1], begin + 1)
-    before = [n for n, text in above if (own := _key(text)) and own[0].split(".")[0] == name]
-    if found[1].startswith("{") and before and "." in (_key(lines[before[0] - 1]) or ".")[0]:
-        return line, f"{name} has keys of its own on line {before[0]}: write all in one way"
+    keys = [(n, own[0]) for n, text in above if (own := _key(text))]
+    deeper = [n for n, key in keys if key.startswith(found[0] + ".")]
+    if found[1].startswith("{") and deeper:
+        return line, f"{found[0]} has keys of its own on line {deeper[0]}: write all in one way"
+    before = [n for n, key in keys if key == found[0]]
+    before += [n for n, key in keys if key.split(".")[0] == found[0].split(".")[0]]
     first = f", first on line {before[0]}" if before else " with the tables above"
     return line, f"{found[0]} is set twice{first}: leave out one"
+
+
+def _bare(value: str) -> str:
+    """A value without the comment behind it; a # in quotes begins none."""
+    quoted = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^#"'])*(?=#|$)"""
+    found = re.match(quoted, value)
+    return (found[0] if found else value).strip()
+
+
+def _above(lines: list[str], line: int, name: str) -> list[tuple[int, str]]:
+    """The lines above one, with their numbers, as far as they are of the table of this name: those
+    before the last [[...]] that it is in are of others of the list.
+    """
+    found = list(enumerate(lines[: line - 1], 1))
+    for n, text in reversed(found):
+        header = _header(text) or ""
+        if header.startswith("[[") and name.startswith(header.strip("[] ") + "."):
+            return found[n - 1 :]
+    return found
 
 
 def _in_braces(lines: list[str], line: int, name: str) -> tuple[str, int] | None:
     """The table above one of this name that stands between braces, which end it, and its line."""
     parts = name.split(".")
     above, section = {".".join(parts[:n]) for n in range(1, len(parts))}, ""
-    for n, text in enumerate(lines[: line - 1], 1):
+    for n, text in _above(lines, line, name):
         if header := _header(text):
             section = header.strip("[] ") + "."
         elif (key := _key(text)) and key[1].startswith("{") and section + key[0] in above:
