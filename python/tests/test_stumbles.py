@@ -73,18 +73,6 @@ SERIES = "series = { runs = [1] }"
         ("", 'kind = "sequence"', "figure.1.kind", "sequence needs series"),
         ("", 'kind = "latency"', "figure.1.kind", 'runs = [1], record = ["delay"] }'),
         (SERIES, 'kind = "latency"', "figure.1.kind", "needs the delays of datagrams"),
-        (
-            SERIES,
-            'kind = "trips"',
-            "figure.1.kind",
-            'record = ["n1.hop-queue.sent", "rtt_samples"] }',
-        ),
-        (
-            SERIES,
-            'kind = "rates"\nnodes = ["n1", "n2"]',
-            "figure.1.kind",
-            'record = ["n1.hop-queue.sent", "n2.hop-queue.sent"] }',
-        ),
         (SERIES, 'kind = "timeseries"\nrun = 2', "figure.1.run", "has no series, only run 1"),
         (SERIES, 'kind = "map"\nrun = 4', "figure.1.run", "there is no run 4"),
         ("series = { runs = [7] }", 'kind = "bars"', "series.runs", "numbered from 1 to 3"),
@@ -98,6 +86,35 @@ def test_what_no_run_will_have_is_told_with_the_plan(
     told = refused(text(more, figure))
     assert told.key == key and words in str(told)
     assert told.line is not None
+
+
+@pytest.mark.parametrize(
+    ("figure", "record"),
+    [
+        ('kind = "trips"', '["n1.hop-queue.sent", "rtt_samples"]'),
+        ('kind = "rates"\nnodes = ["n1", "n2"]', '["n1.hop-queue.sent", "n2.hop-queue.sent"]'),
+    ],
+)
+def test_what_lanes_hand_down_is_recorded_where_there_are_such(figure: str, record: str) -> None:
+    told = text(SERIES, figure).replace("tcp-cubic", "hxh")
+    wrong = refused(told)
+    assert wrong.key == "figure.1.kind" and f"record = {record} }}" in str(wrong)
+    plans.parse(told.replace("runs = [1] }", f"runs = [1], record = {record} }}"))
+    # Hop has a lane, which hands down blocks, and is no HxH; TCP has none.
+    for other in ("tcp-cubic", "hop", "kernel:cubic", "udp"):
+        for series in (SERIES, ""):
+            wrong = refused(text(series, figure).replace("tcp-cubic", other))
+            assert wrong.key == "figure.1.kind"
+            assert "of what HxH's lanes hand down, and no flow here has such a lane" in str(wrong)
+    # Nobody knows what has no meaning.
+    assert "no flow here" not in str(refused(told.replace("hxh", "hxhh")))
+
+
+def test_a_flow_that_begins_nowhere_is_told_as_such(tmp_path: Path) -> None:
+    bare = text(SERIES, 'kind = "trips"').replace("tcp-cubic", "hxh").replace('from = "n1"\n', "")
+    (tmp_path / "p.toml").write_text(bare)
+    said = lab("run", "p.toml", "--dry-run", cwd=tmp_path, code=2)
+    assert "scenario.flow.1: missing field `from`" in said
 
 
 def test_figures_that_can_be_drawn_are_let_be() -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from wifu.cells import Cell
+from wifu.cells import Cell, listed_flows
+from wifu.runner import split
+from wifu.stacks import stacks
 from wifu.values import Value, seconds
 
 
@@ -37,6 +39,12 @@ class Asking(Protocol):
     def scenario_of(self, cell: Cell, run: int) -> dict[str, Value]:
         """The scenario of one replicate."""
 
+
+LANE = "hop-queue"
+"""The part of lanes that hands packets down one by one, and counts them."""
+
+SOURCE = "hxh-source"
+"""The part of sources whose nodes have such lanes."""
 
 OVER_TIME = ("timeseries", "sequence", "latency", "trips", "rates")
 """Kinds that are drawn from series."""
@@ -70,6 +78,8 @@ def _lack(plan: Asking, spec: Mapping[str, Any]) -> tuple[str, str] | None:
     # The wired network's segments are in each of its outcomes.
     if kind not in OVER_TIME or (kind == "sequence" and plan.runner == "mock"):
         return None
+    if kind in ("trips", "rates") and plan.runner == "mesh" and _laneless(plan):
+        return "kind", f"{kind} is of what HxH's lanes hand down, and no flow here has such a lane"
     more = ', record = ["delay"]' if kind == "latency" else ""
     wanted = f"series = {{ runs = [{run or 1}]{more} }}"
     having = sorted(k for k in plan.series_runs if k <= runs)
@@ -101,18 +111,36 @@ def _named(plan: Asking, cell: Cell, run: int) -> list[str]:
     return [str(name) for name in named] if isinstance(named, list) else []
 
 
+def _laneless(plan: Asking) -> bool:
+    """Whether it is known of all flows that no node has a lane for them which hands packets down
+    one by one.
+    """
+    for cell in plan.cells:
+        found = stacks(plan.runner, cell)
+        if split(cell.scenario)[1] or len(found) != len(flows := listed_flows(cell.scenario)):
+            return False  # a composition of the plan's own may have any lane
+        for (_, flow), stack in zip(flows, found, strict=True):
+            if stack is None and flow.get("protocol") != "udp":
+                return False  # it means nothing, which is told elsewhere
+            if stack is not None and stack.parts.get("reliable") == SOURCE:
+                return False
+    return True
+
+
 def _counts(plan: Asking, spec: Mapping[str, Any], run: int) -> list[str]:
     """What a figure of lanes needs to be recorded, if that is recorded in no cell."""
     if spec["kind"] == "rates":
-        wanted = [f"{node}.hop-queue.sent" for node in spec["nodes"]]
+        wanted = [f"{node}.{LANE}.sent" for node in spec["nodes"]]
     elif spec["kind"] == "trips":
-        flows = plan.scenario_of(plan.cells[0], run)["flow"]
-        source = flows[min(int(spec.get("flow", 1)), len(flows)) - 1]["from"]
+        flows = [flow for _, flow in listed_flows(plan.scenario_of(plan.cells[0], run))]
+        asked = flows[min(int(spec.get("flow", 1)), len(flows)) - 1] if flows else {}
+        if (source := asked.get("from")) is None:
+            return []  # that it begins nowhere is told where scenarios are looked at
         # The source may be another one in other cells.
         there = (name for cell in plan.cells for name in _named(plan, cell, run))
-        if any(name.endswith(".hop-queue.sent") for name in there):
+        if any(name.endswith(f".{LANE}.sent") for name in there):
             return []
-        wanted = [f"{source}.hop-queue.sent", "rtt_samples"]
+        wanted = [f"{source}.{LANE}.sent", "rtt_samples"]
     else:
         return []
     for cell in plan.cells:
