@@ -34,7 +34,7 @@ protocol = ["hxh-nolh", "hxh", "tcp-reno"]
 [series]
 runs = "1..12"
 usual = false
-record = ["sent", "rtt_samples", "mesh6.hop-queue.pack"]
+record = ["sent", "rtt_samples", "mesh6.hop-queue.sent"]
 [[figure]]
 kind = "trips"
 where = { protocol = ["hxh", "hxh-nolh"] }
@@ -266,7 +266,7 @@ def test_a_transfer_ends_when_its_sender_knows(tmp_path: Path) -> None:
 def test_lanes_are_recorded_where_there_are_some_and_nothing_else() -> None:
     plan = plans.parse(PLAN)
     series = {c.labels["protocol"]: plan.scenario_of(c, 1)["record"]["series"] for c in plan.cells}
-    assert series["hxh"] == ["flow.*.sent", "flow.*.rtt_samples", "flow.*.mesh6.hop-queue.pack"]
+    assert series["hxh"] == ["flow.*.sent", "flow.*.rtt_samples", "flow.*.mesh6.hop-queue.sent"]
     assert series["tcp-reno"] == ["flow.*.sent", "flow.*.rtt_samples"]
     usual = plans.parse(PLAN.replace("usual = false\n", ""))
     assert usual.scenario_of(usual.cells[0], 1)["record"]["series"][0] == "all"
