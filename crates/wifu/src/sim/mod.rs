@@ -37,6 +37,7 @@ mod progress;
 mod report;
 mod state;
 mod table;
+mod waits;
 mod wanted;
 
 pub use frames::{TraceArgs, trace};
@@ -223,7 +224,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
         args.series.join(",")
     );
     let registry = &args.known.with(registry)?;
-    let mut scenario = parsed(args, registry)?;
+    let mut scenario = options::parsed(args, registry)?;
     name_ends(&mut scenario, registry)?;
     if args.print_scenario {
         tell_host(&mut scenario);
@@ -333,19 +334,6 @@ fn verdict(outcome: &Outcome) -> ExitCode {
         }
     }
     code
-}
-
-fn parsed(args: &Args, registry: &Registry) -> anyhow::Result<Scenario> {
-    let all = options::scenario(args, registry)?;
-    ensure!(
-        all.get("topology").is_some(),
-        "no topology: begin with --topo linear,7 or --scenario FILE; `wifu sim --help` has examples"
-    );
-    ensure!(
-        !all["flow"].is_null() && all["flow"].as_array().is_none_or(|f| !f.is_empty()),
-        "nobody sends anything: add --protocol tcp-newreno -n 2M, or --flow n1:n2:tcp-newreno"
-    );
-    Ok(Scenario::from_json(&all.to_string())?)
 }
 
 /// The short form's flow goes from the first to the last node; of each row, where rows are apart

@@ -125,6 +125,23 @@ fn is_parameter(name: &str, protocol: &str, registry: &Registry) -> bool {
     !name.contains('.') && known.is_ok_and(|protocol| protocol.ends.value(name).is_some())
 }
 
+/// The scenario that the words mean.
+///
+/// # Errors
+/// What is wrong with them, with the key.
+pub fn parsed(args: &Args, registry: &Registry) -> anyhow::Result<Scenario> {
+    let all = scenario(args, registry)?;
+    ensure!(
+        all.get("topology").is_some(),
+        "no topology: begin with --topo linear,7 or --scenario FILE; `wifu sim --help` has examples"
+    );
+    ensure!(
+        !all["flow"].is_null() && all["flow"].as_array().is_none_or(|f| !f.is_empty()),
+        "nobody sends anything: add --protocol tcp-newreno -n 2M, or --flow n1:n2:tcp-newreno"
+    );
+    Ok(Scenario::from_json(&all.to_string())?)
+}
+
 /// A scenario file, with the topology file that it names put in.
 ///
 /// # Errors

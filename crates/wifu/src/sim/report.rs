@@ -1,6 +1,6 @@
 //! The outcome for people: how each flow did, what held it up, and where its packets' time went.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
@@ -12,6 +12,7 @@ use super::flows::flows;
 use super::handlers;
 use super::lost::{crowded, lost};
 use super::table::Table;
+use super::waits::{self, own_cause};
 
 /// Flows whose hops are shown, unless more are asked for.
 const SHOWN: usize = 4;
@@ -105,34 +106,6 @@ fn why(outcome: &Outcome, f: &FlowOutcome, (causes, all): (&Causes, &Losses)) ->
     text
 }
 
-/// From this share of its time on that a sender waited for timeouts, what failed meanwhile says
-/// why it got so little.
-const LEAST_WAITED: f64 = 0.1;
-
-/// What attempts on the links of a flow failed by: while its sender waited for timeouts, where that
-/// is much of its time, each wait by its length, for who starves makes few attempts; else mostly,
-/// if that is not what those of the whole network, `all`, did.
-fn own_cause(
-    outcome: &Outcome,
-    f: &FlowOutcome,
-    (causes, all): (&Causes, &Losses),
-) -> Option<String> {
-    let waits = f.timeout_s.unwrap_or(0.0) >= LEAST_WAITED * lasted_s(f);
-    let stalled = causes.stalls.of(f.id).filter(|_| waits);
-    if let Some(meanwhile) = stalled.and_then(wifu_sim::why::while_waiting) {
-        return Some(format!(
-            "While flow {} waited, attempts on its links failed by: {meanwhile}",
-            f.id
-        ));
-    }
-    let hops = outcome.hops.iter().filter(|h| h.flow == f.id);
-    let ends = |h: &HopOutcome| Some((index(outcome, &h.from)?, index(outcome, &h.to)?));
-    let links: BTreeSet<(u16, u16)> = hops.filter_map(ends).collect();
-    let links: Vec<(u16, u16)> = links.into_iter().collect();
-    let own = Losses::of_links(causes, &links).unlike(all)?;
-    Some(format!("On the links of flow {} mostly: {own}", f.id))
-}
-
 /// Sentences about what held a flow up.
 fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -148,17 +121,7 @@ fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
         ));
     }
     sentences.extend(handlers::split(outcome, f));
-    if let (Some(waited), Some(count)) = (f.timeout_s.filter(|s| *s > 0.0), f.timeouts) {
-        // Of one that never opened there is no time to have a share of.
-        let share = match f.limited_s.is_empty() {
-            true => String::from(", before it opened,"),
-            false => format!(", {} of its time,", percent(waited / lasted_s(f))),
-        };
-        sentences.push(format!(
-            "It waited {waited:.1} s{share} for {count} retransmission timeout{}",
-            if count == 1 { "" } else { "s" }
-        ));
-    }
+    sentences.extend(waits::words(f));
     if let Some(late) = f
         .outlasted
         .filter(|o| o.never > 0 || o.seconds > LEAST_LATE * (o.stop_s - f.start_s))
@@ -199,15 +162,8 @@ pub fn told(outcome: &Outcome, causes: &Causes) -> Json {
     all
 }
 
-/// The time of a flow with all that its first connection took to open, for whose SYNs it waited as
-/// well, seconds.
-fn lasted_s(f: &FlowOutcome) -> f64 {
-    let took = f.connected_s.map_or(0.0, |at| at - f.start_s);
-    whole_s(f).max(f.limited_s.values().sum::<f64>() + took)
-}
-
 /// The time of a flow that all shares are of, seconds.
-fn whole_s(f: &FlowOutcome) -> f64 {
+pub(super) fn whole_s(f: &FlowOutcome) -> f64 {
     open_s(f) + unconnected_s(f)
 }
 
@@ -383,7 +339,7 @@ fn of_link<'a>(outcome: &Outcome, causes: &'a Causes, from: &str, to: &str) -> O
     causes.links.get(&ends)
 }
 
-fn index(outcome: &Outcome, name: &str) -> Option<u16> {
+pub(super) fn index(outcome: &Outcome, name: &str) -> Option<u16> {
     let at = outcome.nodes.iter().position(|n| n.name == name);
     at.and_then(|at| u16::try_from(at).ok())
 }
