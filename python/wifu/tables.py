@@ -43,8 +43,8 @@ TABLES = ("figure", "skip")
 
 LEAST_RUNS = 10
 """Before so many runs no cell stops. To stop as soon as an interval is narrow favours samples that
-happen to be close together: nominal 95 % then cover the mean in about 93 to 95 % of the cases, and
-in 90 % if three runs were enough to stop.
+happen to be close together: nominal 95 % then cover the mean of normal values in about 93 to 95 %
+of the cases, and in 90 % if three runs were enough to stop.
 """
 
 
