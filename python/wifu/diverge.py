@@ -527,7 +527,7 @@ def _verdict(difference: stats.Interval, relative: stats.Interval, tolerance: fl
     high = relative.high if relative.known else relative.estimate
     if -tolerance <= low and high <= tolerance:
         return AGREE
-    # The interval of a small ratio is narrow, however the first varies: half of it is the ratio
-    # times that share of the first mean. A few long runs of the first would make a difference.
-    # Of ratios near 1, which agree, both intervals are as wide.
+    # The interval of a small ratio is narrow however the first varies, as it is about the ratio
+    # times the share that the first mean is known to: a few long runs would make a difference.
+    # Near 1, where substrates agree, both intervals are as wide.
     return DIFFER if not none and (low > tolerance or high < -tolerance) else OPEN

@@ -22,8 +22,8 @@ ALIKE = 1.1
 def sizes(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     """Octets of the files and answers that came to an end on the mean, by cell, of a metric of how
     long these took; of others nothing. Where requests do not tell theirs, an answer that was cut
-    off has some of the flow's too, how many nobody tells: means are between `low` and `high`. So
-    have those beyond `stop.requests`, as many as there were: nothing is known then.
+    off has some of the flow's too, how many nobody tells: means are between `low` and `high`. With
+    `stop.requests` the flow's are of more than the requests that count: nothing is known then.
     """
     none = pd.DataFrame({"low": [], "high": []}, dtype=float)
     if not (parts(metric)[0] + "_").startswith("delay_") or "flow" not in results.flows:

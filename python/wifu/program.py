@@ -57,9 +57,11 @@ def take_libraries(program: Path) -> None:
     """LabError if a program takes none of what WIFU_LOAD names."""
     if not os.environ.get("WIFU_LOAD"):
         return
-    done = subprocess.run(
-        [program, "list", "protocols"], capture_output=True, text=True, check=False
-    )
+    asked = [str(program), "list", "protocols"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise LabError(f"{program} list protocols: {e}") from None
     if done.returncode != 0:
         raise LabError(f"{program}: {done.stderr.strip()}{both_take('WIFU_LOAD')}")
 

@@ -48,9 +48,9 @@ E = html.escape
 
 STOPPED = (
     "To stop as soon as an interval is narrow makes it narrower than its nominal 95 %: of values "
-    "that lie around their mean these cover the true one in some 93 to 95 % of the cases, but in "
-    "half of them or fewer where few runs decide it, as those with a timeout do: the first ones "
-    "may have none of it, and look alike. A greater `min` helps."
+    "that lie around their mean these cover the true one in some 93 to 95 % of the cases, but "
+    "perhaps in less than half of them where few runs decide it, as those with a timeout do: the "
+    "first ones may have none of it, and look alike. A greater `min` helps."
 )
 """What is said of intervals after `until`."""
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from wifu.cells import Cell, listed_flows
+from wifu.program import libraries
 from wifu.runner import split
 from wifu.stacks import stacks
 from wifu.values import Value, seconds
@@ -115,6 +116,8 @@ def _laneless(plan: Asking) -> bool:
     """Whether it is known of all flows that no node has a lane for them which hands packets down
     one by one.
     """
+    if libraries():
+        return False  # whose compositions may have any lane
     for cell in plan.cells:
         found = stacks(plan.runner, cell)
         if split(cell.scenario)[1] or len(found) != len(flows := listed_flows(cell.scenario)):
@@ -124,6 +127,8 @@ def _laneless(plan: Asking) -> bool:
                 return False  # it means nothing, which is told elsewhere
             if stack is not None and stack.parts.get("reliable") == SOURCE:
                 return False
+            if "reliable=" in str(flow.get("protocol")):
+                return False  # a source of its own may be of any lane
     return True
 
 

@@ -9,8 +9,9 @@ use crate::causes::Cause;
 use crate::mesh::Wait;
 use wifu_wire::{Span, Time};
 
-/// No wait is longer: a timeout is at most 600 s (`rto_max`).
+/// Failed attempts are kept for so long, as a timeout is at most 600 s (`rto_max`), and so many.
 const LONGEST: Span = Span(601_000_000_000);
+const MOST: usize = 1 << 22;
 
 /// What a flow's links failed by while its sender waited.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +43,8 @@ impl Stalls {
             return;
         };
         self.recent.push_back((at, link, cause));
-        while self.recent.front().is_some_and(|f| at - f.0 > LONGEST) {
+        let old = |f: &(Time, (u16, u16), Cause)| at - f.0 > LONGEST;
+        while self.recent.len() > MOST || self.recent.front().is_some_and(old) {
             self.recent.pop_front();
         }
     }

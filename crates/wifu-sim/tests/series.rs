@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use wifu_engine::Blueprint;
+use wifu_sim::Span;
 use wifu_sim::mesh::Simulation;
 use wifu_sim::outcome::{Outcome, Series};
 use wifu_sim::scenario::Scenario;
@@ -435,13 +436,18 @@ fn what_is_looked_at_keeps_no_run_going() {
         );
         let scenario = Scenario::from_toml(&text).expect("a scenario");
         let mut simulation = Simulation::new(&scenario, &open).expect("all known");
-        simulation.run();
+        // As the command does, which shows how far it is.
+        while !simulation.step_until(simulation.now() + Span::MILLI * 20) {}
         let outcome = simulation.outcome();
         (outcome.end, outcome.sim_seconds, outcome.trace_hash)
     };
     let bare = lasted("");
     assert!(bare.1 < 100.0, "{bare:?}");
-    for record in ["cwnd = true", "series = true", "series = [\"flow.1.cwnd\"]"] {
+    for record in [
+        "cwnd = true\ninterval = \"50ms\"",
+        "series = true",
+        "series = [\"flow.1.cwnd\"]",
+    ] {
         assert_eq!(lasted(record), bare, "{record}");
     }
 }

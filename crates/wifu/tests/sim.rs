@@ -517,6 +517,10 @@ fn wrong_words_get_an_answer_that_helps() {
         ("linear,3 -p tcp-sack", "given by --topo linear,3"),
         ("--topo linear,3 tcp-sack", "given by --protocol tcp-sack"),
         (
+            "--topo linear,3 tcp-sack,iw=4",
+            "given by --protocol tcp-sack,iw=4",
+        ),
+        (
             "--topo linear,3 n1:n3:tcp-sack",
             "given by --flow n1:n3:tcp-sack",
         ),

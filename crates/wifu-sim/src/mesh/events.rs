@@ -108,6 +108,11 @@ impl Events {
         first.map_or(Time::NEVER, |e| Time((e.key >> 64) as u64))
     }
 
+    /// Whether such an event is all that there is.
+    pub(crate) fn are_only(&self, what: What) -> bool {
+        self.heap.len() == 1 && self.heap[0].what == what
+    }
+
     /// Take the next event.
     pub(crate) fn pop(&mut self) -> Option<(Time, What)> {
         let first = *self.heap.first()?;

@@ -174,7 +174,7 @@ impl Simulation {
         self.net.air.take_trace()
     }
 
-    /// Look at when senders wait for retransmission timeouts, from now on.
+    /// Look at when senders wait for retransmission timeouts: to be said before the first step.
     pub fn watch_waits(&mut self) {
         self.waits = Some(Waits::new(&self.flows, self.nodes.all.len()));
     }
@@ -230,17 +230,16 @@ impl Simulation {
             let (radio, own) = (self.net.air.next(), self.clock.events.next_at());
             let at = radio.min(own);
             if at > limit {
-                self.pass_to(limit, at == Time::NEVER);
+                self.pass_to(limit, at == Time::NEVER || self.is_idle());
                 break;
             }
             if radio <= own {
                 let (now, moments) = self.net.air.run_until(own.min(limit));
                 self.clock.now = now;
                 self.counted += moments;
+            } else if self.is_idle() {
+                self.pass_to(limit, true);
             } else if let Some((_, what)) = self.clock.events.pop() {
-                if what == What::Sample && self.is_idle() {
-                    continue;
-                }
                 self.clock.now = at;
                 self.net.air.pass_to(at);
                 self.happen(what);
@@ -250,10 +249,10 @@ impl Simulation {
         self.flows.stop.ended.is_some()
     }
 
-    /// Nothing will happen any more in a run that ends then.
+    /// Nothing will happen any more, in a run that ends then, but that somebody looks at it.
     fn is_idle(&self) -> bool {
-        let next = self.net.air.next().min(self.clock.events.next_at());
-        next == Time::NEVER && !self.flows.stop.timed
+        let looks = self.clock.events.are_only(What::Sample);
+        looks && !self.flows.stop.timed && self.net.air.next() == Time::NEVER
     }
 
     /// Nothing happens until `limit`, or never again.

@@ -34,9 +34,9 @@ pub struct Results {
 pub struct Totals {
     /// Bytes handed to or taken from the socket.
     pub bytes: u64,
-    /// Bytes before these, while seconds were omitted (`-O`).
+    /// Bytes before these, while seconds were omitted (`-O`); `None` of one that does not tell.
     #[serde(default)]
-    pub omitted: u64,
+    pub omitted: Option<u64>,
     /// Seconds from the start to the end, or in tests of fixed size to the last byte.
     pub seconds: f64,
     /// Completion of the first and the last write or read, seconds since the start.

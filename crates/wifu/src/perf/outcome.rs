@@ -191,7 +191,8 @@ pub struct EndWifu {
     pub monotonic_s: Option<f64>,
 }
 
-/// Bytes that a test's time was too short for: the sender's rows count them, the receiver's do not.
+/// Bytes that a test's time was too short for: the receiver's rows do not count them, the sender's
+/// do but for those that it wrote while seconds were omitted.
 #[derive(Debug, Clone, Copy, Serialize, PartialEq)]
 pub struct Outlasted {
     /// Bytes in the send buffer or on their way.
@@ -204,7 +205,9 @@ pub struct Outlasted {
 impl Outlasted {
     fn new(tx: &Totals, rx: &Totals) -> Option<Self> {
         // What was written while seconds were omitted arrives, too, before the rest.
-        let (written, arrived) = (tx.bytes + tx.omitted, rx.bytes + rx.omitted);
+        let before = tx.omitted.zip(rx.omitted).unwrap_or_default();
+        let written = tx.bytes.saturating_add(before.0);
+        let arrived = rx.bytes.saturating_add(before.1);
         let bytes = written.checked_sub(arrived).filter(|bytes| *bytes > 0)?;
         let seconds = (rx.bytes > 0).then(|| bytes as f64 * rx.seconds / rx.bytes as f64);
         Some(Self { bytes, seconds })
@@ -322,9 +325,8 @@ impl EndStream {
                 first_write_s: tx.times.map(|times| times.0),
                 round_trips: tx.stack.as_ref().and_then(Stack::percentiles),
                 outlasted: Outlasted::new(&tx, &rx).filter(|_| told),
-                omitted_bytes: tx
-                    .omitted
-                    .checked_sub(rx.omitted)
+                omitted_bytes: (tx.omitted.zip(rx.omitted))
+                    .and_then(|(written, arrived)| written.checked_sub(arrived))
                     .map(|bytes| bytes.min(rx.bytes))
                     .filter(|bytes| told && *bytes > 0),
                 stack: tx.stack,
@@ -471,7 +473,7 @@ mod tests {
         // the receiver counted are of these, and as many more of the sender's wait at the end.
         let omitting = |bytes, omitted| Results {
             streams: vec![Totals {
-                omitted,
+                omitted: Some(omitted),
                 ..totals(bytes, 1.0, Some((0.1, 1.0)))
             }],
             ..Results::default()

@@ -295,9 +295,14 @@ impl Output {
                 Some(seconds) => format!("{seconds:.2} s more at the rate of the receiver"),
                 None => "nothing has arrived".to_owned(),
             };
+            // Some of them may have been written while seconds were omitted.
+            let counted = match late.bytes <= stream.sender.bytes {
+                true => "; the sender's row counts them",
+                false => "",
+            };
             self.line(&format!(
-                "[wifu] when the time was over, {} were in the send buffer or on their way{}: {lasts}; \
-                 the sender's row counts them{}",
+                "[wifu] when the time was over, {} were in the send buffer or on their way{}: \
+                 {lasts}{counted}{}",
                 units::bytes(late.bytes as f64).trim_start(),
                 ends(stream.wifu.from, stream.wifu.to),
                 if with_repairs(stream) { AFTERWARDS } else { "" }
@@ -319,7 +324,7 @@ impl Output {
         }
     }
 
-    /// That the receiver's row has bytes which the sender's, after what was omitted, has not.
+    /// That the receiver's row has bytes which the sender wrote while seconds were omitted.
     fn before(&mut self, report: &Report) {
         let streams = report.end.streams.iter().flatten();
         let more: u64 = streams.filter_map(|s| s.wifu.omitted_bytes).sum();

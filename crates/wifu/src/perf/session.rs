@@ -411,7 +411,7 @@ impl Run<'_> {
                 let last = times.map(|times| times.1).filter(|last| *last > 0.0);
                 Totals {
                     bytes: meter.total(),
-                    omitted: meter.base.0,
+                    omitted: Some(meter.base.0),
                     seconds: last.filter(|_| sized).unwrap_or(end),
                     times,
                     arrivals: stream.counters.points(),

@@ -89,28 +89,42 @@ pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
     }
     record(args, &mut all);
     for text in &args.overrides {
-        if let (Some(protocol), Some((name, value))) = (&args.protocol, text.split_once('=')) {
-            let option = OPTIONS.iter().find(|(key, _)| *key == name);
-            if let Some((_, option)) = option {
-                bail!("{name} of the flow of --protocol is an option: write {option} {value}");
-            }
-            ensure!(
-                !is_parameter(name, protocol, registry),
-                "{name} is a parameter of the protocol: write --protocol {},{text}",
-                without(protocol, name)
-            );
-        }
-        ensure!(
-            text.contains('=') || registry.resolve(text).is_err(),
-            "a protocol is given by --protocol {text}"
-        );
+        misplaced(args, text, registry)?;
         assign(&mut all, text).with_context(|| text.clone())?;
     }
     Ok(all)
 }
 
+/// What stands alone that belongs to an option, with what to write.
+fn misplaced(args: &Args, text: &str, registry: &Registry) -> anyhow::Result<()> {
+    if let (Some(protocol), Some((name, value))) = (&args.protocol, text.split_once('=')) {
+        let option = OPTIONS.iter().find(|(key, _)| *key == name);
+        let bare = !protocol.split(',').any(|w| FLOW_KEYS.contains(&key_of(w)));
+        if let Some((_, option)) = option.filter(|_| bare) {
+            bail!("{name} of the flow of --protocol is an option: write {option} {value}");
+        }
+        ensure!(
+            !is_parameter(name, protocol, registry),
+            "{name} is a parameter of the protocol: write --protocol {},{text}",
+            without(protocol, name)
+        );
+    }
+    // With parameters, or bare.
+    let named = key_of(text).contains(',') || !text.contains('=');
+    ensure!(
+        !named || registry.resolve(text).is_err(),
+        "a protocol is given by --protocol {text}"
+    );
+    Ok(())
+}
+
 /// Keys of a flow that are options beside --protocol.
 const OPTIONS: [(&str, &str); 2] = [("bytes", "-n"), ("time", "-t")];
+
+/// What stands before the first `=`.
+fn key_of(text: &str) -> &str {
+    text.split('=').next().unwrap_or_default()
+}
 
 /// A protocol's words without those that set a parameter.
 fn without(protocol: &str, name: &str) -> String {

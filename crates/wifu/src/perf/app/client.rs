@@ -165,7 +165,7 @@ impl Client<'_> {
         let own = Results {
             streams: vec![Totals {
                 bytes: self.count.bytes,
-                omitted: 0,
+                omitted: Some(0),
                 seconds,
                 times: self.count.times,
                 arrivals: self.count.recorder.as_ref().map(|r| r.points()),

@@ -124,7 +124,7 @@ impl Server<'_> {
         let own = Results {
             streams: vec![Totals {
                 bytes: self.count.bytes,
-                omitted: 0,
+                omitted: Some(0),
                 seconds: stopped.as_secs_f64(),
                 times: self.count.times,
                 arrivals: self.count.recorder.as_ref().map(|r| r.points()),
