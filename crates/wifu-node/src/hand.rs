@@ -90,7 +90,7 @@ impl Node {
     #[inline(never)]
     pub(crate) fn refused(&mut self, ways: &mut impl Ways, packet: Ticket, why: Lost) {
         let going = self.going.as_mut();
-        let going = going.filter(|g| g.down.ticket == packet);
+        let going = going.filter(|g| g.down.ticket == packet && why != Lost::Wire);
         match (going, self.lanes.as_deref_mut()) {
             (Some(going), Some(lanes)) if going.down.is_made() => {
                 lanes.unsent(&going.down);
