@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from fake import CHAIN, FakeResult, fake
+from typer.testing import CliRunner
 
 import wifu
-from wifu import emulated, program, report, screen, substrates
+from wifu import cli, emulated, report, screen, substrates
 from wifu import plan as plans
 from wifu.campaign import Campaign, Summary, check_scenarios, execute
 from wifu.errors import LabError, PlanError
@@ -119,14 +120,29 @@ def test_a_library_that_the_program_refuses_is_told_with_what_both_take(
     monkeypatch.setenv("WIFU_BIN", str(tmp_path / "wifu"))
     monkeypatch.setenv("WIFU_LOAD", str(tmp_path / "libmine.so"))
     monkeypatch.delenv("WIFU_PRELOAD", raising=False)
-    runner = emulated.Emulated.__new__(emulated.Emulated)
-    runner._program = program.Pinned()
     wanted = "for emu and live WIFU_BIN names a program that does, too: WIFU_BIN=target/debug/wifu"
     with pytest.raises(LabError, match=wanted):
-        runner._check_build()
+        emulated.check_build(tmp_path / "wifu")
     chosen = plans.parse(CHAIN)
     assert wanted in str(chosen.scenario_error(chosen.cells[0], "WIFU_LOAD: built alike but not"))
     assert wanted not in str(chosen.scenario_error(chosen.cells[0], "WIFU_BIN: none"))
+
+
+def test_a_dry_run_asks_for_the_preload_library_as_the_run_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wifu").write_text("#!/bin/sh\n")
+    (tmp_path / "wifu").chmod(0o755)
+    text = CHAIN.replace("copies = 2", "from = 'n1'\nto = 'n2'\nbytes = '1M'")
+    (tmp_path / "plan.toml").write_text(text)
+    monkeypatch.setenv("WIFU_BIN", str(tmp_path / "wifu"))
+    monkeypatch.delenv("WIFU_PRELOAD", raising=False)
+    asked = ["run", str(tmp_path / "plan.toml"), "--dry-run", "--on", "emu"]
+    done = CliRunner().invoke(cli.app, asked)
+    assert isinstance(done.exception, LabError)
+    assert f"no {tmp_path}/{PRELOAD}, which flows" in str(done.exception)
+    (tmp_path / PRELOAD).touch()
+    assert CliRunner().invoke(cli.app, asked).exit_code == 0
 
 
 @pytest.mark.parametrize(

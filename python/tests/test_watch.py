@@ -191,7 +191,9 @@ def test_of_questions_and_answers_who_answers_is_the_sender() -> None:
     assert [(w.name, w.node) for w in found] == [("flow.1.cwnd", "n3"), ("flow.1.peer.cwnd", "n1")]
 
 
-def seen(name: str, values: Sequence[tuple[int, float]]) -> list[list[float]]:
+def seen(
+    name: str, values: Sequence[tuple[int, float]], states: Sequence[str] = ()
+) -> list[list[float]]:
     """The points of a series from what was told by connections of these ports, a row a second."""
     given = scenario("tcp-cubic", record={"series": [name]})
     places = {f"n{k}": Place(f"n{k}", f"a{k}", (), "wifu", "") for k in (1, 3)}
@@ -203,6 +205,8 @@ def seen(name: str, values: Sequence[tuple[int, float]]) -> list[list[float]]:
         ends = [f"a1:{port}", "a3:5202"]
         local, remote = ends if one.node == "n1" else reversed(ends)
         rows.append({"local": local, "remote": remote, "values": {one.of: value}, "time": at})
+        if states:
+            rows[-1]["state"] = states[at - 1]
     return [list(p) for p in watched._points(one, rows, ("", "a3:5202"))]
 
 
@@ -210,6 +214,17 @@ def test_what_is_offered_is_summed_over_connections() -> None:
     values = [(8, 5), (8, 9), (9, 3), (9, 4)]
     told = seen("flow.1.offered", values)
     assert told == [[1, 5], [2, 9], [3, 12], [4, 13]]
+
+
+def test_series_end_with_their_connection() -> None:
+    """While it waits for what may still be under way its window is of nothing any more."""
+    values = [(8, 5.0), (8, 9.0), (8, 9.0), (8, 9.0)]
+    states = ("ESTABLISHED", "FIN-WAIT-1", "FIN-WAIT-2", "TIME-WAIT")
+    assert seen("flow.1.cwnd", values, states) == [[1, 5], [2, 9]]
+    # One that came and went between two looks is seen once; and what it sent counts.
+    assert seen("flow.1.cwnd", values, ("TIME-WAIT",) * 4) == [[1, 5]]
+    again = [(8, 5.0), (9, 3.0)]
+    assert seen("flow.1.offered", again, ("TIME-WAIT",) * 2) == [[1, 5], [2, 8]]
 
 
 def test_what_the_other_end_offers_is_looked_at_once_an_interval() -> None:

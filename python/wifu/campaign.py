@@ -23,13 +23,13 @@ import numpy as np
 from wifu import chance, holding, lastsent, provenance, stats, toml
 from wifu.causes import cause
 from wifu.cells import Cell
-from wifu.emulated import insist
+from wifu.emulated import check_build, insist, of_daemons
 from wifu.errors import Cancelled, LabError, PlanError, ReplicateError
 from wifu.hostlock import exclusive
 from wifu.metrics import Measure, run_row
 from wifu.places import deaf
 from wifu.plan import Plan
-from wifu.program import libraries, loaded, need
+from wifu.program import find_program, libraries, loaded, need, take_libraries
 from wifu.provenance import code_version
 from wifu.runner import Runner, RunResult, check_mesh, dies
 from wifu.store import SCHEMA, Record, Store, idle, idle_at, verdict
@@ -185,6 +185,14 @@ def prepare(plan: Plan) -> Runner:
     if plan.substrate != "sim":
         runner.prepare([plan.scenario_of(c, 1) for c in plan.cells])  # type: ignore[attr-defined]
     return runner
+
+
+def take_build(plan: Plan) -> None:
+    """LabError if what is built here cannot run a plan in real time, as its runs would say."""
+    if plan.substrate == "emu" and of_daemons(plan.scenario_of(c, 1) for c in plan.cells):
+        check_build(find_program())
+    elif os.environ.get("WIFU_LOAD"):
+        take_libraries(find_program())
 
 
 def check_simulated(scenario: dict[str, Any]) -> None:

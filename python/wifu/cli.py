@@ -19,14 +19,13 @@ from wifu import diverge as diverging
 from wifu import plan as plans
 from wifu import reproduce as reproducing
 from wifu.api import Results
-from wifu.campaign import Campaign, Summary, check_scenarios, prepare
+from wifu.campaign import Campaign, Summary, check_scenarios, prepare, take_build
 from wifu.errors import LabError, nearest
 from wifu.figures import ENDS, check_figure, draw
 from wifu.kinds import KINDS
 from wifu.metrics import RUN_METRICS
 from wifu.overrides import set_option
 from wifu.plan import Plan
-from wifu.program import find_program, take_libraries
 from wifu.report import write
 from wifu.rerun import again
 from wifu.screen import (
@@ -170,8 +169,8 @@ def run(
             notes(variant)
         if not dry_run:
             prepare(variant)
-        elif variant.substrate != "sim" and os.environ.get("WIFU_LOAD"):
-            take_libraries(find_program())
+        elif variant.substrate != "sim":
+            take_build(variant)
         if not dry_run and store.on(variant.substrate).exists():
             raise LabError(
                 f"{store.on(variant.substrate).folder} already holds results: name another folder "

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,23 @@ UNLIMITED = 300.0
 
 REPEATS = 2
 """How often a run that was stamped INVALID is made again, unless `emu.repeats` says otherwise."""
+
+
+def of_daemons(scenarios: Iterable[Scenario]) -> bool:
+    """Whether any flow of some scenarios is of WiFu's own protocols."""
+    return any(not f.kernel and f.protocol != "udp" for s in scenarios for f in flows_of(s))
+
+
+def check_build(program: Path) -> None:
+    """LabError if a program has no preload library, or takes none of what WIFU_LOAD names."""
+    beside = [program.parent / PRELOAD, program.parent.parent / "lib/wifu" / PRELOAD]
+    told = os.environ.get("WIFU_PRELOAD")
+    if not any(p.is_file() for p in ([Path(told)] if told else beside)):
+        raise LabError(
+            f"no {told or beside[0]}, which flows over WiFu's protocols need: build it as "
+            f"{program} was (`make build`, or `cargo build -p wifu -p wifu-preload`)"
+        )
+    take_libraries(program)
 
 
 class InvalidRun(LabError):
@@ -109,21 +126,9 @@ class RealTime(ABC):
             raise LabError("no command `ip`: install iproute2")
         self._program = Pinned()
         self.code = self._program.code
-        if any(not f.kernel and f.protocol != "udp" for s in scenarios for f in flows_of(s)):
-            self._check_build()
+        if of_daemons(scenarios):
+            check_build(Path(self.program))
         sweep(Path(tempfile.gettempdir()))
-
-    def _check_build(self) -> None:
-        """LabError if the program has no preload library, or takes none of what WIFU_LOAD names."""
-        program = Path(self.program)
-        beside = [program.parent / PRELOAD, program.parent.parent / "lib/wifu" / PRELOAD]
-        told = os.environ.get("WIFU_PRELOAD")
-        if not any(p.is_file() for p in ([Path(told)] if told else beside)):
-            raise LabError(
-                f"no {told or beside[0]}, which flows over WiFu's protocols need: build it as "
-                f"{program} was (`make build`, or `cargo build -p wifu -p wifu-preload`)"
-            )
-        take_libraries(program)
 
     def __call__(self, scenario: dict[str, Any]) -> Plain:
         """Run a scenario."""

@@ -40,6 +40,10 @@ SECONDS = ("gap", "srtt", "rttvar", "last_rtt", "min_rtt", "rto")
 RATES = ("rate", "link_rate")
 """Numbers on the board that count the time of clocks on the wall, in s and bit/s."""
 
+OVER = ("FIN-WAIT-2", "TIME-WAIT", "CLOSED")
+"""States in which all that was sent is acknowledged, the end of the connection as well: its windows
+and times are of nothing any more, as in the simulator, where their series end there."""
+
 PEER = "peer."
 INTERVAL = 0.01
 
@@ -200,6 +204,8 @@ class Watch:
         before = last = 0.0
         total = one.name == f"flow.{one.flow.id}.{OFFERED}"
         for row, fresh in present(told, ours):
+            if row.get("state") in OVER and not (one.lane or total) and points:
+                continue
             value = self._scaled(one, row["values"][one.of])
             if total:  # over all connections of the flow
                 before += last if fresh else 0.0
