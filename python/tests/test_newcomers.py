@@ -133,7 +133,7 @@ def test_a_dry_run_asks_for_the_preload_library_as_the_run_does(
 ) -> None:
     (tmp_path / "wifu").write_text("#!/bin/sh\n")
     (tmp_path / "wifu").chmod(0o755)
-    text = CHAIN.replace("copies = 2", "from = 'n1'\nto = 'n2'\nbytes = '1M'")
+    text = CHAIN.replace("copies = 2", "from = 'n1'\nto = 'n2'\napp = 'file'\nbytes = '1M'")
     (tmp_path / "plan.toml").write_text(text)
     monkeypatch.setenv("WIFU_BIN", str(tmp_path / "wifu"))
     monkeypatch.delenv("WIFU_PRELOAD", raising=False)

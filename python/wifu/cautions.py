@@ -24,12 +24,14 @@ from wifu import (
     lasting,
     misread,
     overlooked,
+    pooled,
     ramp,
     roundtrips,
     segments,
     splits,
     starving,
     stats,
+    waited,
     ways,
     wholerun,
 )
@@ -491,5 +493,7 @@ SAID = (
     demand.wants,
     demand.lateness,
     demand.holds,
+    waited.words,
+    pooled.words,
 )
 """What there is to say, each of a metric in some cells."""

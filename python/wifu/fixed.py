@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from wifu.cells import Cell
+from wifu.cutoff import OF_FINISHED
+from wifu.errors import LabError
 from wifu.metrics import ALONE, column, of_datagrams, parts
 from wifu.rows import RATES, Results, compared, flows_of
 from wifu.stamps import first
@@ -77,6 +79,16 @@ def beside(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def _valued(results: Results, base: str, flow: int) -> bool:
+    """Whether a flow has values of a metric, in some run: of times of transfers not all do."""
+    if base not in (*OF_FINISHED, "connecting"):
+        return True
+    try:
+        return bool(results.sample(f"{base}@{flow}").notna().any())
+    except LabError:
+        return False
+
+
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words, of all that such flows are part of."""
     if metric not in (*ALONE, *RATES) or metric in WHOLE or of_datagrams(metric):
@@ -84,7 +96,10 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if column(metric) not in results.runs or results.runs[column(metric)].isna().all():
         return ""
     found, moved = _found(compared(results, cells))
-    if not found:
+    base = metric if metric in ALONE else "goodput"
+    found = {n: names for n, names in found.items() if _valued(results, base, n)}
+    moved = {n for n in moved if _valued(results, base, n)}
+    if not (found and moved):
         return ""
     by: dict[str, list[str]] = {}
     for n, protocols in sorted(found.items()):
@@ -92,7 +107,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         by.setdefault(name, []).append(str(n))
     told = [f"flow {flows[0]} is {name}" for name, flows in by.items() if len(flows) == 1]
     told += [f"flows {first(own, MOST)} are {name}" for name, own in by.items() if len(own) > 1]
-    base, one, whole = metric if metric in ALONE else "goodput", min(moved), " and ".join(told)
+    one, whole = min(moved), " and ".join(told)
     sentence = (
         f"{whole[0].upper()}{whole[1:]} in every cell that is compared, and part of this number "
         f"whatever a level is called: `{base}@{one}` is of flow {one}, whose protocol the levels "

@@ -533,7 +533,7 @@ def flow_row(
     whole |= around(outcome, flow, measure.discard)
     for key in _COPIED:
         whole[key] = flow.get(key)
-    for kind in ("rtt", "one_way"):
+    for kind in ("rtt", "ack_delay", "one_way"):
         for share in ("p50_s", "p95_s", "p99_s"):
             whole[f"{kind}_{share}"] = (flow.get(kind) or {}).get(share)
         whole[f"{kind}_samples"] = (flow.get(kind) or {}).get("samples")
@@ -552,8 +552,8 @@ _PACKETS: dict[str, int | None] = dict.fromkeys(("sent", "inside", "delivered"))
 _PACKETS |= {"copies": 0, "hop": 0}  # what is 0 is not told
 _COPIED = (
     "start_s", "connected_s", "first_byte_s", "last_byte_s", "until_s", "finished", "segments",
-    "data_segments", "feedback_segments", "sent_bytes", "retransmissions", "timeouts", "timeout_s",
-    "fast_retransmits", "srtt_s", "min_rtt_s", "jitter_s", "fault", "fault_s",
+    "data_segments", "feedback_segments", "sent_bytes", "retransmissions", "timeouts",
+    "timeout_s", "fast_retransmits", "srtt_s", "min_rtt_s", "jitter_s", "fault", "fault_s",
 )  # fmt: skip
 
 

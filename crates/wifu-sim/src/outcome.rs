@@ -156,6 +156,11 @@ pub struct FlowOutcome {
     /// None before the first, and of datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<Percentiles>,
+    /// How long the receiver held its acknowledgements back, each from the first data that it tells
+    /// of (RFC 9293 3.8.6.3): that is in the round trip of who timed it by that data. None before
+    /// the first, and of datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ack_delay: Option<Percentiles>,
     /// These times and the two before are from when a packet left first to the word that it had
     /// arrived: what it waited to be repaired is in them.
     #[serde(default, skip_serializing_if = "is_not")]

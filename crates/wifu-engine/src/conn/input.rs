@@ -22,6 +22,9 @@ impl Conn {
         frame: &FrameFacts,
     ) -> Option<&'static str> {
         self.counters.segments_in += 1;
+        if !payload.is_empty() {
+            self.tally.came(now);
+        }
         let unserved = &mut self.core.board.site.unserved;
         unserved.coming = frame.unserved.or(unserved.coming);
         unserved.leaving = frame.told.or(unserved.leaving);

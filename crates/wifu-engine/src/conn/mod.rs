@@ -297,6 +297,11 @@ impl Conn {
         &self.tally.round_trips
     }
 
+    /// How long acknowledgements were held back so far: from the first data that each tells of.
+    pub fn ack_delays(&self) -> &Delays {
+        &self.tally.ack_delays
+    }
+
     /// When the connection opened.
     pub fn opened_at(&self) -> Option<Time> {
         self.opened_at

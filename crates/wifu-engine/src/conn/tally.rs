@@ -12,17 +12,35 @@ pub(super) struct Tally {
     recovery: Option<Seq>,
     /// When the last segment left, and how many timeouts there had been then.
     last_out: (Time, u32),
+    /// When the first data came that nothing has acknowledged since.
+    unacknowledged: Option<Time>,
     /// A SYN has left.
     opened: bool,
     /// Samples of the round-trip time counted so far.
     samples: u32,
     pub(super) round_trips: Delays,
+    /// How long that data waited, each time.
+    pub(super) ack_delays: Delays,
 }
 
 impl Tally {
     /// A SYN leaves of which its part does not say that it is a repetition.
     pub(super) fn opens(&mut self, counters: &mut Counters) {
         counters.openers_again += u64::from(core::mem::replace(&mut self.opened, true));
+    }
+
+    /// Data came.
+    #[inline]
+    pub(super) fn came(&mut self, now: Time) {
+        self.unacknowledged.get_or_insert(now);
+    }
+
+    /// An acknowledgement has left.
+    #[inline]
+    pub(super) fn acknowledged(&mut self, now: Time) {
+        if let Some(came) = self.unacknowledged.take() {
+            self.ack_delays.add(now - came);
+        }
     }
 
     /// A segment has left, for this reason.

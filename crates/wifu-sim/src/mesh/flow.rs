@@ -45,6 +45,8 @@ pub(crate) struct Totals {
     /// From the last segment before each timeout to the first after it, all together.
     pub(crate) timeout_wait: Span,
     pub(crate) round_trips: Delays,
+    /// How long the end whose octets do not count held acknowledgements back.
+    pub(crate) ack_delays: Delays,
     pub(crate) limits: [Span; Limit::COUNT],
     pub(crate) srtt: Option<Span>,
     pub(crate) min_rtt: Option<Span>,
@@ -60,7 +62,7 @@ impl Totals {
         if counted {
             self.sender(info, conn);
         } else {
-            self.receiver(info);
+            self.receiver(info, conn);
         }
     }
 
@@ -86,9 +88,12 @@ impl Totals {
         self.cwnd = u64::from(info.cwnd.unwrap_or(0));
     }
 
-    fn receiver(&mut self, info: &ConnInfo) {
+    fn receiver(&mut self, info: &ConnInfo, conn: Option<&Conn>) {
         self.unserved += info.counters.unserved;
         self.feedback += info.counters.segments_out;
+        if let Some(conn) = conn {
+            self.ack_delays.merge(conn.ack_delays());
+        }
         self.asked.0 += u64::from(info.retransmits);
         self.asked.1 += u64::from(info.timeouts.unwrap_or(0));
         self.asked_wait = self.asked_wait + info.timeout_wait.unwrap_or(Span::ZERO);

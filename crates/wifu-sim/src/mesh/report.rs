@@ -474,6 +474,7 @@ fn sender_outcome(flow: &Flow, number: u32, totals: &Totals) -> FlowOutcome {
                 timeout_s: timed.then_some(totals.asked_wait.as_secs_f64()),
             }),
             rtt: Percentiles::of(&totals.round_trips),
+            ack_delay: Percentiles::of(&totals.ack_delays),
             rtt_with_repairs: ends(Blueprint::times_repairs),
             timeouts: timed.then_some(totals.timeouts),
             timeout_s: timed.then_some(totals.timeout_wait.as_secs_f64()),

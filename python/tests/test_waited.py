@@ -1,0 +1,148 @@
+"""Round trips with a receiver's timer in them, and counts over flows that share unlike."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_cautions import PLAN, made, said
+
+import wifu
+from wifu import plan as plans
+from wifu import unlike
+
+HELD = "how long receivers held acknowledgements back is more than 5 % apart"
+TOGETHER = "flows have other parts in what is counted together"
+
+
+def found(folder: Path, waits: tuple[float, float]) -> wifu.Results:
+    """Two protocols whose receivers held so long back what 95 % of acknowledgements had at most."""
+
+    def flows(wait: float) -> list[dict[str, Any]]:
+        rtt = {"p50_s": 0.1, "p95_s": 0.2, "p99_s": 0.3, "samples": 100}
+        held = {"p50_s": 0.001, "p95_s": wait, "p99_s": 0.1, "samples": 50}
+        return [{"last_byte_s": 4.0, "ack_delay": held, "rtt": rtt, "srtt_s": 0.1}]
+
+    return made(folder, {"tcp-reno": flows(waits[0]), "tcp-newreno": flows(waits[1])})
+
+
+@pytest.mark.parametrize(
+    ("waits", "of"),
+    [
+        ((0.0, 0.0), ()),
+        ((0.09, 0.09), ()),
+        ((0.001, 0.010), ()),
+        ((0.001, 0.012), ("rtt_p95",)),
+        ((0.001, 0.090), ("srtt", "rtt_p95")),
+    ],
+)
+def test_what_a_receiver_held_back_takes_colour_from_round_trips(
+    tmp_path: Path, waits: tuple[float, float], of: tuple[str, ...]
+) -> None:
+    results = found(tmp_path, waits)
+    for metric in ("srtt", "rtt_p50", "rtt_p95", "rtt_p99"):
+        reasons = unlike.reasons(results, results.plan.cells, metric)
+        assert (HELD in reasons) == (metric in of), metric
+        told = said(results, metric)
+        assert ("ms in tcp-reno and" in told) == (metric in of)
+        assert "nobody tells here how long" not in told
+    assert HELD not in unlike.reasons(results, results.plan.cells, "goodput")
+    if "srtt" in of:
+        words = "for 95 % at most 1.0 ms in tcp-reno and 90 ms in tcp-newreno"
+        assert words in said(results, "rtt_p95")
+        words = "of one sample, by its weight at most 0.1 ms in tcp-reno and 11 ms"
+        assert words in said(results, "srtt")
+
+
+def test_where_nobody_counts_timers_it_is_told(tmp_path: Path) -> None:
+    results = made(
+        tmp_path, {"tcp-reno": [{"last_byte_s": 4.0}], "tcp-newreno": [{"last_byte_s": 4.0}]}
+    )
+    told = said(results, "rtt_p95")
+    assert "or a timer ends" in told and "nobody tells here how long" in told
+    assert "or a timer ends" not in said(results, "goodput")
+
+
+def test_small_windows_wait_for_the_timer_in_the_simulator(tmp_path: Path) -> None:
+    """Vegas keeps to a few segments beside CUBIC, at whose queue the path is the same for both."""
+    text = """
+name = "waited"
+runs = 2
+metrics = ["rtt_p95@1"]
+[scenario]
+topology.node = [
+  { name = "n1", wired_only = true }, { name = "n2", wired_only = true },
+  { name = "n3", wired_only = true },
+]
+topology.wire = [
+  { a = "n1", b = "n2", rate = "100Mb/s", delay = "5ms" },
+  { a = "n2", b = "n3", rate = "10Mb/s", delay = "10ms", queue = 100 },
+]
+stop.time = "15s"
+[[scenario.flow]]
+from = "n1"
+to = "n3"
+protocol = "{protocol},ack_every={every}"
+jitter = "50ms"
+[[scenario.flow]]
+from = "n1"
+to = "n3"
+protocol = "tcp-cubic"
+jitter = "50ms"
+[vary]
+protocol = ["tcp-cubic", "tcp-vegas"]
+every = [1, 2]
+"""
+    results = wifu.campaign(plans.parse(text), tmp_path / "r")
+    rows = results.flows[results.flows["flow"] == 1]
+    wait = rows.groupby(["protocol", "every"])["ack_delay_p95_s"].mean()
+    assert wait["tcp-vegas", 2] > 0.05 > 10 * wait["tcp-cubic", 2] > 0
+    assert max(wait["tcp-vegas", 1], wait["tcp-cubic", 1]) < 1e-5
+    cells = {
+        every: [c for c in results.plan.cells if c.labels["every"] == every] for every in (1, 2)
+    }
+    assert HELD in unlike.reasons(results, cells[2], "rtt_p95@1")
+    assert HELD not in unlike.reasons(results, cells[1], "rtt_p95@1")
+    assert HELD not in unlike.reasons(results, cells[2], "rtt_p95@2")
+
+
+def test_who_is_shut_out_counts_for_little_and_that_is_told(tmp_path: Path) -> None:
+    def flows(*octets: int) -> list[dict[str, Any]]:
+        each = {"last_byte_s": 4.0, "retransmissions": 3, "timeouts": 1}
+        return [{**each, "bytes": n} for n in octets]
+
+    one = made(
+        tmp_path / "a", {"tcp-reno": flows(10**6, 10**6), "tcp-newreno": flows(2 * 10**6, 9)}
+    )
+    for metric in ("retransmissions", "timeouts"):
+        assert TOGETHER in unlike.reasons(one, one.plan.cells, metric)
+        assert "has 100% of the bytes in tcp-newreno and 50% in tcp-reno" in said(one, metric)
+    # Of a flow alone nothing is counted together; goodput is no count.
+    assert TOGETHER not in unlike.reasons(one, one.plan.cells, "retransmissions@1")
+    assert TOGETHER not in unlike.reasons(one, one.plan.cells, "goodput")
+    alike = {"tcp-reno": flows(10**6, 9 * 10**5), "tcp-newreno": flows(9 * 10**5, 10**6)}
+    two = made(tmp_path / "b", alike)
+    assert TOGETHER not in unlike.reasons(two, two.plan.cells, "retransmissions")
+    alone = made(tmp_path / "c", {"tcp-reno": flows(10**6), "tcp-newreno": flows(10**6)})
+    assert TOGETHER not in unlike.reasons(alone, alone.plan.cells, "retransmissions")
+
+
+def test_who_asks_seldom_counts_for_little_in_percentiles_of_downloads(tmp_path: Path) -> None:
+    text = PLAN.replace('app = "file"', 'app = "request"').replace("bytes =", "# bytes =")
+    assert 'app = "request"' in text, "what is tested here"
+
+    def flows(*counts: int) -> list[dict[str, Any]]:
+        def asks(n: int) -> dict[str, Any]:
+            done = [{"start_s": 0.1 * k, "end_s": 0.1 * k + 0.05, "bytes": 9} for k in range(n)]
+            return {"last_byte_s": 9.0, "app": "request", "requests": done}
+
+        return [asks(n) for n in counts]
+
+    found = made(tmp_path / "a", {"tcp-reno": flows(50, 50), "tcp-newreno": flows(90, 20)}, text)
+    for metric in ("delay", "delay_median", "delay_p95"):
+        assert TOGETHER in unlike.reasons(found, found.plan.cells, metric), metric
+        told = said(found, metric)
+        assert "82% of the downloads in tcp-newreno and 50% in tcp-reno" in told
+        assert f"`{metric}@N` is of a flow alone" in told
+        assert TOGETHER not in unlike.reasons(found, found.plan.cells, f"{metric}@1")
+    alike = made(tmp_path / "b", {"tcp-reno": flows(50, 50), "tcp-newreno": flows(25, 20)}, text)
+    assert TOGETHER not in unlike.reasons(alike, alike.plan.cells, "delay_p95")

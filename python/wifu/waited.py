@@ -1,0 +1,107 @@
+"""Round trips that have in them how long a receiver held its acknowledgement back: the last segment
+of a small window waits for the next window, or for a timer, which is no delay of the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from wifu.cells import Cell
+from wifu.metrics import parts
+from wifu.rows import Results, carriers, compared, rows_of
+from wifu.stacks import KERNEL, stacks
+from wifu.transfers import of_tcp
+
+APART = 0.05
+"""Up to such a share of a round-trip time may the waits that are in it be apart."""
+
+WEIGHT = 1 / 8
+"""What one sample counts in a smoothed time (RFC 6298 2.3)."""
+
+
+def _column(metric: str) -> tuple[str, str, float] | None:
+    """Where a metric of round trips stands by flow, where the waits that are in it do, and what
+    they count for.
+    """
+    base, _ = parts(metric)
+    if base == "srtt":
+        return "srtt_s", "ack_delay_p95_s", WEIGHT
+    name, _, share = base.rpartition("_p")
+    return (f"rtt_p{share}_s", f"ack_delay_p{share}_s", 1.0) if name == "rtt" else None
+
+
+def _rows(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """The flows of TCP that a metric is of."""
+    rows = carriers(rows_of(results, cells), metric)
+    return rows[rows["flow_protocol"].astype(str).map(of_tcp)]
+
+
+def _waits(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """What of round-trip times these waits are in each cell, in seconds, where that is known and
+    too far apart to compare them.
+    """
+    none = pd.Series(dtype=float)
+    if (names := _column(metric)) is None or not all(n in results.flows for n in names[:2]):
+        return none
+    trip, wait, weight = names
+    rows = _rows(results, cells, metric)
+    told = rows[["cell", trip, wait]].astype({trip: float, wait: float}).dropna()
+    means = told.groupby("cell")[[trip, wait]].mean()
+    waits = means[wait] * weight
+    apart = len(waits) > 1 and waits.max() - waits.min() > APART * means[trip].min()
+    return waits if apart else none
+
+
+def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether receivers held acknowledgements back so differently that it tells in what is
+    compared.
+    """
+    return len(_waits(results, cells, metric)) > 0
+
+
+def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """The same in words; and where nobody tells how long they were held back, that they may be."""
+    every = [_waits(results, group, metric) for group in compared(results, cells)]
+    found = max(every, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
+    if found is None or not len(found):
+        return _untold(results, cells, metric)
+    base = parts(metric)[0]
+    of = "one sample, by its weight" if base == "srtt" else f"{base.rpartition('_p')[2]} %"
+    return (
+        "A receiver holds an acknowledgement back until a further segment comes or a timer ends, "
+        "and that wait is in the round trip: "
+        f"{'of ' if base == 'srtt' else 'for '}{of} at most {_ms(found.min())} in "
+        f"{found.idxmin()} and {_ms(found.max())} in {found.idxmax()}. Small windows have "
+        "more of it. It is no delay of the path, and there is neither colour nor bold; probes of "
+        "datagrams compare (`one_way_p*`), or flows with `ack_every=1`."
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.{0 if seconds >= 0.01 else 1}f} ms"
+
+
+def _untold(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    if _column(metric) is None or results.plan.runner != "mesh":
+        return ""
+    rows, only = _rows(results, cells, metric), parts(metric)[1]
+    if not len(rows) or ("ack_delay_p50_s" in rows and rows["ack_delay_p50_s"].notna().any()):
+        return ""
+    delays = {
+        stack.values.get("ack.ack_delay")
+        for cell in cells
+        for n, stack in enumerate(stacks("mesh", cell), 1)
+        if stack is not None and only in (None, n) and stack.wire == "tcp"
+        and stack.values.get("ack.ack_every") not in (None, "1")
+    }  # fmt: skip
+    if rows["flow_protocol"].astype(str).str.startswith(KERNEL).any():
+        delays.add("the kernel's own")
+    if not delays:
+        return ""
+    return (
+        "A receiver holds an acknowledgement back until a further segment comes or a timer ends "
+        f"(ack_delay {', '.join(sorted(filter(None, delays)))}), and that wait is in the round "
+        "trip, of small windows more than of large ones; nobody tells here how long it was."
+    )
