@@ -627,6 +627,7 @@ def test_a_sender_that_never_learned_of_the_end_is_cut_off(tmp_path: Path) -> No
     [
         (("", ""), True),
         (('pause = "500ms"', 'pause = "500ms"\ncount = 9'), False),
+        (('pause = "500ms"', 'pause = "500ms"\nstop_at = "9s"'), False),
         (("[scenario]", "[scenario]\nstop.requests = 9"), False),
         (('"delay", "goodput"', '"goodput"'), False),
     ],

@@ -128,3 +128,12 @@ def test_that_transports_wait_at_their_own_queue_is_told_where_disciplines_are_c
         elsewhere,
     ):
         assert outlets.warnings(plans.parse(text)) == []
+
+
+def test_rings_shorter_than_an_emulated_one_are_told_there() -> None:
+    given = plan("linear,3", "radio.ring = 2", "[5, 20]")
+    assert rings.short(given) == ""
+    told = rings.short(given.variant("emu"))
+    assert "holds 4 to 8 packets where the plan's has 2: of short queues" in told
+    assert told in rings.warnings(given.variant("emu"))
+    assert rings.short(plan("linear,3", "radio.ring = 8", "[5, 20]").variant("emu")) == ""

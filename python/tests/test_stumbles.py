@@ -383,3 +383,62 @@ def test_a_flow_without_a_protocol_is_what_lacks_it() -> None:
 
 def test_what_else_is_no_toml_has_no_hint_of_quotes() -> None:
     assert "quotes" not in str(refused(text(stop="stop.time = = 3")))
+
+
+COMMAS = """runs = 1
+[scenario]
+topology.words = "linear,2,wire=8Mb/s"
+stop.time = "1s"
+radio.queue = "{{queue}}"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "{{protocol}}"
+[vary]
+protocol = ["tcp-cubic,hystart=off", "tcp-newreno,hystart=off", "tcp-vegas"]
+queue = {queue}
+{more}
+"""
+
+
+def test_a_level_with_commas_is_skipped_as_it_stands() -> None:
+    one = 'skip = [{ protocol = "tcp-newreno,hystart=off" }]\n'
+    found = plans.parse(one + COMMAS.format(queue="[5, 20]", more=""))
+    kept = {str(c.labels["protocol"]) for c in found.cells}
+    assert kept == {"tcp-cubic,hystart=off", "tcp-vegas"}
+    two = COMMAS.format(
+        queue="[5, 20]", more='[emu]\nskip = [{ protocol = "tcp-vegas", queue = 5 }]'
+    )
+    assert len(plans.parse(two).variant("emu").cells) == 5
+    # Names between commas are several, as before.
+    both = 'skip = [{ protocol = "tcp-vegas", queue = "5,20" }]\n'
+    assert len(plans.parse(both + COMMAS.format(queue="[5, 20, 50]", more="")).cells) == 7
+    three = 'skip = [{ protocol = "tcp-newreno" }]\n' + COMMAS.format(queue="[5]", more="")
+    assert "tcp-newreno,hystart=off`" in str(refused(three)) or "; tcp-" in str(refused(three))
+
+
+def test_what_an_axis_fills_is_changed_by_the_axis() -> None:
+    given = COMMAS.format(queue="[5, 20]", more="")
+    told = str(refused(given, "radio.queue=10"))
+    assert "the axis queue fills radio.queue ({queue}): write queue=10" in told
+    assert [c.labels["queue"] for c in plans.parse(given, None, ["queue=10"]).cells] == [10] * 3
+
+
+def test_substrates_are_listed_with_commas() -> None:
+    told = str(refused(COMMAS.format(queue="[5]", more=""), "emu"))
+    assert "substrates are listed with commas, --on sim,emu" in told
+
+
+@pytest.mark.parametrize("queue", ["5-200", "5..."])
+def test_what_is_no_number_may_be_a_range(queue: str) -> None:
+    given = plans.parse(COMMAS.format(queue=f'["{queue}"]', more=""))
+    with pytest.raises(PlanError, match=r"a range is written 5\.\.(200|HIGHEST), or"):
+        check_scenarios(given)
+
+
+def test_levels_are_listed_by_their_size(tmp_path: Path) -> None:
+    found = wifu.campaign(
+        plans.parse(CHAIN, None, ["hops=5,20,200,50"]), tmp_path / "r", runner=fake
+    )
+    with pytest.raises(LabError, match="axis hops has no 7; there are: 5, 20, 50, 200"):
+        found.cells({"hops": 7})

@@ -132,7 +132,7 @@ def test_who_asks_seldom_counts_for_little_in_percentiles_of_downloads(tmp_path:
 
     def flows(*counts: int) -> list[dict[str, Any]]:
         def asks(n: int) -> dict[str, Any]:
-            done = [{"start_s": 0.1 * k, "end_s": 0.1 * k + 0.05, "bytes": 9} for k in range(n)]
+            done = [{"start_s": 0.1 * k, "delay_s": 0.05, "bytes": 9} for k in range(n)]
             return {"last_byte_s": 9.0, "app": "request", "requests": done}
 
         return [asks(n) for n in counts]
@@ -146,3 +146,28 @@ def test_who_asks_seldom_counts_for_little_in_percentiles_of_downloads(tmp_path:
         assert TOGETHER not in unlike.reasons(found, found.plan.cells, f"{metric}@1")
     alike = made(tmp_path / "b", {"tcp-reno": flows(50, 50), "tcp-newreno": flows(25, 20)}, text)
     assert TOGETHER not in unlike.reasons(alike, alike.plan.cells, "delay_p95")
+
+
+def test_downloads_that_flows_have_otherwise_than_all_together_have_no_colour(
+    tmp_path: Path,
+) -> None:
+    """Of five clients the near one asks most, and a little less often where far ones are quick."""
+    text = PLAN.replace('app = "file"', 'app = "request"').replace("bytes =", "# bytes =")
+
+    def flows(near: int, far: float, slow: float = 0.1) -> list[dict[str, Any]]:
+        def asks(n: int, delay: float) -> dict[str, Any]:
+            done = [{"start_s": 0.1 * k, "delay_s": delay, "bytes": 9} for k in range(n)]
+            return {"last_byte_s": 9.0, "app": "request", "requests": done}
+
+        return [asks(near, slow), *[asks(20, far)] * 4]
+
+    one = {"tcp-reno": flows(100, 1.0), "tcp-newreno": flows(75, 0.6)}
+    found = made(tmp_path / "a", one, text)
+    assert TOGETHER in unlike.reasons(found, found.plan.cells, "delay_median")
+    told = said(found, "delay_median")
+    assert "tcp-reno has 0.1 s together and 0.82 s as the mean of its flows" in told
+    assert "tcp-newreno has 0.6 s together and 0.5 s as the mean of its flows" in told
+    other = {"tcp-reno": flows(100, 1.0), "tcp-newreno": flows(100, 0.6, 0.06)}
+    two = made(tmp_path / "b", other, text)
+    for metric in ("delay", "delay_median", "delay_p95"):
+        assert TOGETHER not in unlike.reasons(two, two.plan.cells, metric)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from wifu.cells import Cell
 from wifu.errors import PlanError
 from wifu.plan import Plan
+
+RANGE = re.compile(r'string "(\d+)(-|\.\.\.?)(\d*)"')
+"""What is no number, and may be meant for several."""
 
 
 def cause(
@@ -25,4 +29,8 @@ def cause(
                 check(scenario)
             except ValueError as e:
                 return plan.scenario_error(other, str(e))
+    if found := RANGE.search(message):
+        low, _, high = found.groups()
+        whole = f"{low}..{high or 'HIGHEST'}"
+        message += f": a range is written {whole}, or {whole}..STEP"
     return plan.scenario_error(cell, message)

@@ -309,6 +309,8 @@ def skips(rule: Mapping[str, Value], labels: Mapping[str, Label]) -> bool:
     """Whether a rule of `skip` leaves out a cell with these labels."""
 
     def fits(name: str, wanted: Value) -> bool:
+        if name in labels and labels[name] == wanted:  # a level with commas of its own
+            return True
         options = values.sequence(wanted) if isinstance(wanted, str) else wanted
         options = options if isinstance(options, list) else [options]
         return labels.get(name) in options

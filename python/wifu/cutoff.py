@@ -355,7 +355,10 @@ def _asking_on(cells: Sequence[Cell], metric: str) -> list[int]:
             for cell in cells
             if cell.scenario.get("stop", {}).get("requests") is None
             for n, flow in flows_of(cell)
-            if flow.get("app") in ASKING and only in (None, n) and not flow.get("count")
+            if flow.get("app") in ASKING
+            and only in (None, n)
+            and not flow.get("count")
+            and flow.get("stop_at") is None
         }
     )
 

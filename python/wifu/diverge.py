@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from wifu import alike, cautions, cutoff, hostcost, skipped, starts, stats, unlike
+from wifu import alike, cautions, cutoff, hostcost, rings, skipped, starts, stats, unlike
 from wifu.api import HOLM, Results
 from wifu.cells import Cell, Label
 from wifu.digits import number, with_unit
@@ -362,6 +362,8 @@ def _cautions(found: Sequence[Results], words: Words) -> Iterator[str]:
     for other in found[1:]:
         if cost := hostcost.elsewhere(found[0].plan, other.plan):
             yield f"{cost}."
+        if ring := rings.short(other.plan):
+            yield ring
         if late := starts.caution(found[0], other, found[0].plan.metrics):
             yield late
     for metric in found[0].plan.metrics:

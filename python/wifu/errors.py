@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -59,10 +60,20 @@ def placeholders(name: str, valid: Iterable[str]) -> str:
 
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint for a name that is none of `valid`: the nearest of them, or some."""
-    known = sorted(set(valid))
+    known = sorted(set(valid), key=_by_number)
     question = _native.meant(name, known)
     if question is not None:
         return question
+    # Levels may have commas of their own.
+    between = "; " if any("," in one for one in known) else ", "
     if len(known) <= FEW:
-        return "there are: " + ", ".join(known)
-    return f"there are: {', '.join(known[:FEW])} and {len(known) - FEW} more"
+        return "there are: " + between.join(known)
+    return f"there are: {between.join(known[:FEW])} and {len(known) - FEW} more"
+
+
+def _by_number(name: str) -> tuple[float, str]:
+    """Numbers by their size, before what is none."""
+    try:
+        return float(name), name
+    except ValueError:
+        return math.inf, name

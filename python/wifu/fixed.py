@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
-from wifu.errors import LabError
 from wifu.metrics import ALONE, column, of_datagrams, parts
 from wifu.rows import RATES, Results, compared, flows_of
 from wifu.stamps import first
@@ -83,10 +82,9 @@ def _valued(results: Results, base: str, flow: int) -> bool:
     """Whether a flow has values of a metric, in some run: of times of transfers not all do."""
     if base not in (*OF_FINISHED, "connecting"):
         return True
-    try:
-        return bool(results.sample(f"{base}@{flow}").notna().any())
-    except LabError:
-        return False
+    name = "connecting_s" if base == "connecting" else "delay_finished_s"
+    rows = results.flows
+    return name not in rows or bool(rows.loc[rows["flow"] == flow, name].notna().any())
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:

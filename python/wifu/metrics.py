@@ -30,7 +30,7 @@ from wifu.hops import mean_passive, packet_loss, per_frame
 from wifu.hops import passive_loss as passive_loss
 from wifu.sliding import sliding as sliding
 from wifu.transfers import carriers as carriers
-from wifu.transfers import columns, connecting, delay, opening, percentile
+from wifu.transfers import columns, connecting, delay, downloads, opening, percentile
 from wifu.transfers import download_delays as download_delays
 from wifu.transfers import known as known
 from wifu.underload import added, idle_load, load_span, lost, one_way
@@ -513,7 +513,7 @@ def flow_row(
         "goodput_bps": rate,
         "bytes": flow.get("bytes"),
         "starved": None if rate != rate else bool(rate < STARVED_BPS),
-        "delay_finished_s": float(np.mean(delays)) if delays else None,
+        **downloads(delays),
         "connecting_s": opening(outcome, flow),
         "requests": len(flow.get("requests") or []),
         "requests_cut": under_way,

@@ -11,7 +11,7 @@ from wifu import _native, values
 from wifu.cells import set_path
 from wifu.errors import LabError, PlanError, nearest
 from wifu.values import Value
-from wifu.variants import without
+from wifu.variants import SUBSTRATES, without
 
 KEYS = (
     "name", "title", "about", "runner", "scenario", "vary", "zip", "skip", "runs", "until", "seed",
@@ -32,6 +32,8 @@ def apply_override(source: dict[str, Value], override: str, multirun: bool = Fal
     """
     key, equals, text = override.partition("=")
     key = key.strip()
+    if key in SUBSTRATES and not equals:
+        raise PlanError(f"{key} stands alone: substrates are listed with commas, --on sim,{key}")
     if not equals or not key:
         raise PlanError(f"{override!r} is no override: write key=value")
     head = key.split(".")[0]
@@ -44,6 +46,7 @@ def apply_override(source: dict[str, Value], override: str, multirun: bool = Fal
     elif head in KEYS:
         set_path(source, key, values.scalar(text))
     elif head in SCENARIO_HEADS:
+        _filled(source, key, text)
         options = values.sequence(text) if multirun else [values.scalar(text)]
         if len(options) > 1:
             vary[key] = options
@@ -55,6 +58,20 @@ def apply_override(source: dict[str, Value], override: str, multirun: bool = Fal
         meant = nearest(key, swapped or [*KEYS, *vary, *SCENARIO_HEADS])
         meant = f"did you mean `radio.{key}`?" if _of_radio(key) else meant
         raise PlanError(f"{key} is neither an axis nor a key of plan or scenario; {meant}")
+
+
+def _filled(source: Mapping[str, Value], key: str, text: str) -> None:
+    """An error if an axis fills this key, and nothing else: it would fill nothing any more."""
+    found: Any = source.get("scenario", {})
+    for part in key.split("."):
+        if isinstance(found, list) and part.isdigit() and 1 <= int(part) <= len(found):
+            found = found[int(part) - 1]
+        else:
+            found = found.get(part) if isinstance(found, dict) else None
+    name = found[1:-1] if isinstance(found, str) and found[:1] + found[-1:] == "{}" else ""
+    used = json.dumps(source.get("scenario", {}), default=str).count(f"{{{name}")
+    if name in source.get("vary", {}) and used == 1:
+        raise PlanError(f"the axis {name} fills {key} ({found}): write {name}={text}")
 
 
 def _of_radio(key: str) -> bool:

@@ -1,5 +1,5 @@
-"""Numbers over all flows of a run, where these had other parts in it in some cells: who is shut out
-sends little, and counts for little, whatever it loses; who is slow asks seldom.
+"""Numbers over all flows of a run, where these have other parts in it in some cells: who is shut
+out sends little, and counts for little, whatever it loses; who is slow asks seldom.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pandas as pd
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import STATISTICS
-from wifu.metrics import ALONE, parts
+from wifu.metrics import ALONE, metric_of, parts
 from wifu.rows import Results, carriers, compared, flows_of, rows_of
 
 PACKETS = (
@@ -26,6 +26,9 @@ DOWNLOADS = tuple(name for name in STATISTICS if name.startswith("delay"))
 APART = 0.1
 """Up to so much of what runs carried may the greatest part of it, which one flow has, be apart."""
 
+OTHERWISE = 1.1
+"""Up to so many times as much may cells be apart by flows as they are by all together."""
+
 
 def _weights(rows: pd.DataFrame, metric: str, cells: Sequence[Cell]) -> pd.Series[float] | None:
     """What each flow counts in a metric; nothing of metrics that count flows alike."""
@@ -38,6 +41,26 @@ def _weights(rows: pd.DataFrame, metric: str, cells: Sequence[Cell]) -> pd.Serie
         asks = any(flow.get("app") in ASKING for cell in cells for _, flow in flows_of(cell))
         return rows["requests"].astype(float) if asks else None
     return None
+
+
+def _own(rows: pd.DataFrame, metric: str) -> pd.Series[float] | None:
+    """A metric of each flow by itself, where tables have it."""
+    base, _ = parts(metric)
+    if base in DOWNLOADS:
+        name = f"{base}_finished_s"
+        return rows[name].astype(float) if name in rows else None
+    names = ["packets_delivered", "packets_sent", "packets_inside", "packets_copies"]
+    if base != "loss" or not all(name in rows for name in names):
+        return None
+    delivered, sent, inside, copies = (rows[name].astype(float) for name in names)
+    decided = sent + copies - inside
+    return ((decided - delivered) / decided.where(decided > 0)).clip(lower=0.0)
+
+
+def _by_cell(values: pd.Series[float], rows: pd.DataFrame) -> pd.Series[float]:
+    """The mean over runs of the mean over flows."""
+    runs = values.groupby([rows["cell"], rows["run"]]).mean()
+    return runs.groupby("cell").mean().dropna()
 
 
 def _greatest(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
@@ -55,34 +78,66 @@ def _apart(found: pd.Series[float]) -> bool:
     return len(found) > 1 and bool(found.max() - found.min() > APART)
 
 
+def _otherwise(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """A metric of all flows together and the mean of that of each, by cell, if cells are otherwise
+    apart by one than by the other.
+    """
+    none = pd.DataFrame()
+    rows = carriers(rows_of(results, cells), metric)
+    if _weights(rows, metric, cells) is None or (own := _own(rows, metric)) is None:
+        return none
+    several = rows.groupby(["cell", "run"])["flow"].transform("size") > 1
+    flows = _by_cell(own[several], rows[several])
+    together = {c.name: results.sample(metric, c.labels).mean() for c in cells if c.name in flows}
+    both = pd.DataFrame({"together": pd.Series(together, dtype=float), "flows": flows}).dropna()
+    both = both[(both > 0).all(axis=1)]
+    ratios = both["together"] / both["flows"]
+    both = both.assign(ratio=ratios)
+    return both if _spread(both) > OTHERWISE else none
+
+
+def _spread(both: pd.DataFrame) -> float:
+    return float(both["ratio"].max() / both["ratio"].min()) if len(both) else 1.0
+
+
 def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether flows have other parts in what is counted together in some of these cells."""
-    return _apart(_greatest(results, cells, metric))
+    """Whether flows have other parts in what is counted together in some of these cells, so that
+    they count for more or less of it there.
+    """
+    return _apart(_greatest(results, cells, metric)) or len(_otherwise(results, cells, metric)) > 0
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words, of the cells that are most apart."""
-    every = [_greatest(results, group, metric) for group in compared(results, cells)]
-    found = max(every, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
-    if found is None or not _apart(found):
-        return ""
-    base = parts(metric)[0]
-    what, of, who = (
-        (
-            "Downloads of all flows are",
-            "downloads",
-            "Who is slow asks seldom and counts for little.",
-        )
+    base, groups = parts(metric)[0], compared(results, cells)
+    what, who = (
+        ("Downloads of all flows are", "Who is slow asks seldom and counts for little.")
         if base in DOWNLOADS
         else (
             "What became of the packets of all flows is",
-            "bytes",
             "Who is shut out sends little and counts for little, whatever it loses.",
         )
     )
     alone = f"`{base}@N`" if base in ALONE else "`loss@N`"
+    rest = f"{who} There is neither colour nor bold; {alone} is of a flow alone."
+    by_flows = [_otherwise(results, group, metric) for group in groups]
+    if any(len(both) for both in by_flows):
+        both = max(by_flows, key=_spread)
+        unit, scale = metric_of(metric).unit, metric_of(metric).scale
+        told = [
+            f"{cell} has {both['together'][cell] / scale:.3g} {unit} together and "
+            f"{both['flows'][cell] / scale:.3g} {unit} as the mean of its flows"
+            for cell in (both["ratio"].idxmax(), both["ratio"].idxmin())
+        ]
+        have = "counted together, where flows have unlike parts in it"
+        return f"{what} {have}: {', '.join(told)}. {rest}"
+    every = [_greatest(results, group, metric) for group in groups]
+    found = max(every, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
+    if found is None or not _apart(found):
+        return ""
+    of = "downloads" if base in DOWNLOADS else "bytes"
     return (
         f"{what} counted together, and flows have unlike parts in it: the one with most has "
         f"{found.max():.0%} of the {of} in {found.idxmax()} and {found.min():.0%} in "
-        f"{found.idxmin()}. {who} There is neither colour nor bold; {alone} is of a flow alone."
+        f"{found.idxmin()}. {rest}"
     )

@@ -16,6 +16,9 @@ from wifu.runner import split
 from wifu.stacks import stacks
 from wifu.stamps import first
 
+SHORTEST = 8
+"""Packets that an emulated driver's ring holds at the least, be the model's shorter."""
+
 TIMED = ("atp", "tp-alpha")
 """Protocols that nodes tell how long packets wait for the driver, and all of `atp-*`."""
 
@@ -25,7 +28,23 @@ def warnings(plan: Plan) -> list[str]:
     if plan.runner != "mesh":
         return []
     asked = list(dict.fromkeys(_about(cell.scenario) for cell in plan.cells))
-    return [*_measured(plan), *_queues(asked)]
+    return [*_measured(plan), *_queues(asked), *filter(None, [short(plan)])]
+
+
+def short(plan: Plan) -> str:
+    """That the rings of a plan are shorter than those of emulated drivers can be; else nothing."""
+    if plan.substrate != "emu":
+        return ""
+    rings = {ring for cell in plan.cells for _, ring in buffers(cell.scenario)}
+    below = sorted(ring for ring in rings if ring < SHORTEST)
+    if not below:
+        return ""
+    return (
+        f"An emulated driver's ring holds {SHORTEST // 2} to {SHORTEST} packets where the plan's "
+        f"has {below[0]}"
+        + (f" to {below[-1]}" if len(below) > 1 else "")
+        + ": of short queues more packets wait there than simulated, and longer."
+    )
 
 
 def _measured(plan: Plan) -> list[str]:

@@ -323,7 +323,7 @@ class Tables:
             raise PlanError(str(e), key) from None
         options = options if isinstance(options, list) else [options]
         known = None if self.known is None else self.known[axis]
-        if known is None:
+        if known is None or str(wanted) in known:
             return
         missing = [o for o in options if str(o) not in known]
         names = [o for o in missing if isinstance(o, str) and not o.strip().isdigit()]

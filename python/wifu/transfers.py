@@ -31,6 +31,15 @@ def download_delays(flow: Mapping[str, Any]) -> list[float]:
     return []
 
 
+def downloads(delays: Sequence[float]) -> dict[str, float | None]:
+    """What `results.parquet` has of what a flow fetched."""
+    of: dict[str, Callable[[Sequence[float]], Any]] = {
+        "delay": np.mean, "delay_median": np.median,
+        "delay_p95": percentile(95), "delay_p99": percentile(99),
+    }  # fmt: skip
+    return {f"{n}_finished_s": float(made(delays)) if delays else None for n, made in of.items()}
+
+
 def known_times(flow: Mapping[str, Any]) -> list[float]:
     """How long a flow that is one transfer took until its sender knew that all had arrived; where
     that is not told, until it had.
