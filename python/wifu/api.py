@@ -21,6 +21,7 @@ from wifu import (
     metrics,
     outlets,
     paired,
+    phases,
     rings,
     stats,
     taken,
@@ -415,7 +416,11 @@ class Results:
             "differences": [d.to_json() for d in self.differences()],
             "left_out": self._bad(),
             "profiles": [*taken.halves(self.plan), *taken.notes(self.plan)],
-            "queues": [*rings.warnings(self.plan), *outlets.warnings(self.plan)],
+            "queues": [
+                *rings.warnings(self.plan),
+                *outlets.warnings(self.plan),
+                *phases.warnings(self.plan),
+            ],
             "notes": {k: said for k, frame in tables.items() if (said := self._said(k, frame))},
             "tables": {k: rows(frame, k) for k, frame in tables.items() if not frame.empty},
         }

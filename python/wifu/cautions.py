@@ -24,6 +24,7 @@ from wifu import (
     lasting,
     misread,
     overlooked,
+    phases,
     pooled,
     ramp,
     roundtrips,
@@ -495,5 +496,6 @@ SAID = (
     demand.holds,
     waited.words,
     pooled.words,
+    phases.words,
 )
 """What there is to say, each of a metric in some cells."""

@@ -49,21 +49,21 @@ class Outlet:
 
 def outlet(scenario: Scenario, node: str, to: str) -> Outlet | None:
     """The queue of a node that takes what it sends to another; none where several may."""
-    topology = _topology(scenario)
+    topology = topology_of(scenario)
     wires = _wires(json.dumps(topology, sort_keys=True, default=str))
     own = wires.get(node, {})
-    if _on_air(topology, node):
+    if on_air(topology, node):
         return None if own else _of_radio(scenario, topology, node)
-    air = {n for n in {*wires, *_named(topology)} if _on_air(topology, n)}
+    air = {n for n in {*wires, *_named(topology)} if on_air(topology, n)}
     ways = [b for b in own if to in _beyond(wires, air, b, node)]
     return Outlet(node, ways[0], own[ways[0]]) if len(ways) == 1 else None
 
 
 def passes(scenario: Scenario, ends: tuple[str, str], node: str) -> bool:
     """Whether what goes between two ends may pass a node: over wires if no way leads around it."""
-    topology = _topology(scenario)
+    topology = topology_of(scenario)
     wires = _wires(json.dumps(topology, sort_keys=True, default=str))
-    around = not _on_air(topology, node) and ends[1] in _beyond(wires, set(), ends[0], node)
+    around = not on_air(topology, node) and ends[1] in _beyond(wires, set(), ends[0], node)
     return node not in ends and not around
 
 
@@ -75,7 +75,7 @@ def discipline(scenario: Scenario, node: str) -> str | None:
     return str(queue.get("kind"))
 
 
-def _topology(scenario: Scenario) -> dict[str, Any]:
+def topology_of(scenario: Scenario) -> dict[str, Any]:
     """What a scenario and the file that it names say of nodes and wires."""
     given = dict(scenario.get("topology") or {})
     file = given.pop("file", None)
@@ -85,13 +85,16 @@ def _topology(scenario: Scenario) -> dict[str, Any]:
         return given  # what is wrong is told where it is checked
 
 
+def wires_of(topology: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The wires of a topology: its list, or those of its words, which that replaces."""
+    return topology.get("wire") or _of_words(str(topology.get("words", "")))
+
+
 @lru_cache(maxsize=4096)
 def _wires(topology: str) -> Wires:
-    """The wires of a topology: its list, or those of its words, which that replaces."""
-    tree = json.loads(topology)
-    listed = tree.get("wire") or _of_words(str(tree.get("words", "")))
+    """The other ends of each node's wires."""
     found: dict[str, dict[str, int]] = {}
-    for wire in listed:
+    for wire in wires_of(json.loads(topology)):
         a, b, queue = str(wire.get("a")), str(wire.get("b")), int(wire.get("queue", WIRE))
         found.setdefault(a, {})[b] = found.setdefault(b, {})[a] = queue
     return found
@@ -104,7 +107,7 @@ def _of_words(words: str) -> list[dict[str, Any]]:
         return []
     sizes = [int(w) for w in rest if w.isdigit()]
     nodes = [f"n{k}" for k in range(1, 1 + (sizes[0] if shape == "linear" and sizes else 2))]
-    own = {"queue": keys["queue"]} if "queue" in keys else {}
+    own: dict[str, Any] = {key: keys[key] for key in ("queue", "variation", "loss") if key in keys}
     return [{"a": a, "b": b, **own} for a, b in pairwise(nodes)]
 
 
@@ -112,7 +115,7 @@ def _named(topology: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {str(node.get("name")): node for node in topology.get("node") or []}
 
 
-def _on_air(topology: Mapping[str, Any], node: str) -> bool:
+def on_air(topology: Mapping[str, Any], node: str) -> bool:
     """Whether a node has a radio that something hears: of one without a place nobody knows how
     loud it is.
     """
@@ -189,7 +192,7 @@ def _data(flow: Mapping[str, Any]) -> tuple[str, str]:
 
 def _neighbours(scenario: Scenario, both: tuple[str, str]) -> bool:
     """Whether both ends of a flow stand beside each other in a chain of radios."""
-    words = str(_topology(scenario).get("words", "")).partition(",")[0].strip()
+    words = str(topology_of(scenario).get("words", "")).partition(",")[0].strip()
     ends = [end.removeprefix("n") for end in both]
     if words != "linear" or not all(end.isdigit() for end in ends):
         return False

@@ -22,6 +22,7 @@ from wifu import (
     misnamed,
     outlets,
     paired,
+    phases,
     published,
     repeats,
     rings,
@@ -166,7 +167,11 @@ def _alerts(results: Results) -> str:
             f"{E(', '.join(m['code']))}.</div>"
         )
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in stamped(m)]
-    soft = [*rings.warnings(results.plan), *outlets.warnings(results.plan)]
+    soft = [
+        *rings.warnings(results.plan),
+        *outlets.warnings(results.plan),
+        *phases.warnings(results.plan),
+    ]
     soft += flooding.warnings(results.plan)
     soft += [*crowded.warnings(results.plan), *misnamed.warnings(results.plan)]
     soft += splits.warnings(results.plan)

@@ -1,0 +1,101 @@
+"""Flows over wires on which nothing is random keep step at a full queue."""
+
+from pathlib import Path
+
+import pytest
+from test_cautions import said
+
+import wifu
+from wifu import outlets, phases, unlike
+from wifu import plan as plans
+
+WORDS = "flows keep step at a full queue, as nothing on the way is random"
+
+NEAR = """
+name = "near"
+runs = 3
+metrics = ["jain", "goodput@1", "aggregate"]
+[scenario]
+stop.time = "40s"
+topology.node = [
+  {{ name = "n1", wired_only = true }}, {{ name = "n2", wired_only = true }},
+  {{ name = "n3", wired_only = true }}, {{ name = "n4", wired_only = true }},
+]
+topology.wire = [
+  {{ a = "n1", b = "n3", rate = "100Mb/s", delay = "5ms", variation = "{{by}}" }},
+  {{ a = "n2", b = "n3", rate = "100Mb/s", delay = "6ms", variation = "{{by}}" }},
+  {{ a = "n3", b = "n4", rate = "5Mb/s", delay = "10ms", queue = 20 }},
+]
+{more}
+[[scenario.flow]]
+from = "n1"
+to = "n4"
+protocol = "{{protocol}}"
+jitter = "100ms"
+[[scenario.flow]]
+from = "n2"
+to = "n4"
+protocol = "{{protocol}}"
+jitter = "100ms"
+{flow}
+[vary]
+protocol = ["tcp-newreno", "tcp-cubic"]
+by = {by}
+"""
+
+
+def plan(by: str = '["0ms"]', more: str = "", flow: str = "") -> plans.Plan:
+    return plans.parse(NEAR.format(by=by, more=more, flow=flow))
+
+
+def udp(app: str) -> str:
+    return f'[[scenario.flow]]\nfrom = "n1"\nto = "n4"\nprotocol = "udp"\nrate = "50k"\n{app}'
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        (plan(), True),
+        (plan('["2ms"]'), False),
+        (plan(more='host.queue = { kind = "codel" }'), False),
+        (plan(flow=udp("")), True),
+        (plan(flow=udp('app = "onoff"')), False),
+    ],
+)
+def test_what_is_random_breaks_the_step(given: plans.Plan, step: bool) -> None:
+    assert [phases.in_step(c.scenario) for c in given.cells] == [step] * 2
+    assert bool(phases.warnings(given)) is step
+
+
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        ("linear,2,wire=8Mb/s", True),
+        ("linear,3,wire=8Mb/s,variation=1ms", False),
+        ("linear,3,wire=8Mb/s,loss=1%", False),
+        ("linear,3,wire=8Mb/s,loss=0", True),
+        ("linear,3", False),
+    ],
+)
+def test_wires_of_words_and_radios(words: str, step: bool) -> None:
+    flow = {"from": "n1", "to": "n2", "protocol": "tcp-sack"}
+    scenario = {"topology": {"words": words}, "flow": [flow, flow]}
+    assert phases.in_step(scenario) is step
+    assert not phases.in_step({**scenario, "flow": [flow]}), "one flow shares with nobody"
+    assert outlets.wires_of({}) == []
+
+
+def test_shares_by_such_a_step_have_no_colour(tmp_path: Path) -> None:
+    """A millisecond decides who has nine tenths, in all runs; a little variation undoes it."""
+    found = wifu.campaign(plan('["0ms", "10ms"]'), tmp_path / "r")
+    share = found.flows.groupby(["by", "flow"])["bytes"].sum().unstack()
+    share = share[1] / share.sum(axis=1)
+    assert abs(share["0ms"] - 0.5) > 0.3 > abs(share["10ms"] - 0.5)
+    cells = {by: [c for c in found.plan.cells if c.labels["by"] == by] for by in ("0ms", "10ms")}
+    for metric in ("jain", "goodput@1", "aggregate"):
+        step = WORDS in unlike.reasons(found, cells["0ms"], metric)
+        assert step is (metric != "aggregate")
+        assert ("phase effects" in said(found, metric)) is step
+        assert WORDS not in unlike.reasons(found, cells["10ms"], metric)
+    told = phases.warnings(found.plan)
+    assert "random in tcp-newreno_0ms, tcp-cubic_0ms: wires without variation" in told[0]
