@@ -48,6 +48,25 @@ fn a_node_that_splits_has_its_rows_and_its_place_in_json() {
     assert!(said.contains("split.1.father: unknown key"), "{said}");
 }
 
+/// Phase effects: over wires without variation nothing is random but when flows begin.
+#[test]
+fn flows_that_keep_step_at_a_queue_are_told() {
+    let said = |topology: &str, more: &str| {
+        let flows = "--flow n1:n3:tcp-sack --flow n1:n3:tcp-cubic --stop 2";
+        let text = printed(&sim(&format!("--topo {topology} {flows} {more}")));
+        text.contains("flows keep step at a full queue")
+    };
+    assert!(said("linear,3,wire=5Mb/s", ""));
+    assert!(said("linear,3,wire=5Mb/s", "--flow n1:n3:udp,rate=50k"));
+    assert!(!said("linear,3,wire=5Mb/s,variation=3ms", ""));
+    assert!(!said("linear,3,wire=5Mb/s,loss=1%", ""));
+    assert!(!said(
+        "linear,3,wire=5Mb/s",
+        "--flow n1:n3:udp,app=onoff,on=100ms,off=100ms,rate=50k"
+    ));
+    assert!(!said("linear,3", ""));
+}
+
 #[test]
 fn what_is_there_in_vain_is_said_once() {
     let folder = Folder::new("vain");

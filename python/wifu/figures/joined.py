@@ -143,8 +143,8 @@ def words(drawn: Sequence[Joined], grey: bool, panels: int) -> tuple[str, str]:
     if False in every:
         told.append(
             "A line per direction that carried data frames, on the right of its direction of "
-            "travel: colour is the share of attempts that were acknowledged, width the frames "
-            f"carried, {WIDTH.format('link', where)}."
+            "travel: colour is the share of attempts that were acknowledged (an RTS that got no "
+            f"CTS is an attempt, too), width the frames carried, {WIDTH.format('link', where)}."
         )
     if True in every:
         told.append(

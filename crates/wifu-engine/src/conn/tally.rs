@@ -77,3 +77,27 @@ impl Tally {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wifu_wire::Span;
+
+    #[test]
+    fn what_waits_to_be_acknowledged_does_so_from_the_first_of_it() {
+        let mut tally = Tally::default();
+        let at = |ms: u64| Time::ZERO + Span::MILLI * ms;
+        tally.acknowledged(at(1));
+        assert_eq!(tally.ack_delays.total(), 0, "nothing had come");
+        tally.came(at(10));
+        tally.came(at(90));
+        tally.acknowledged(at(110));
+        tally.acknowledged(at(500));
+        tally.came(at(600));
+        tally.acknowledged(at(600));
+        assert_eq!(tally.ack_delays.total(), 2);
+        let longest = tally.ack_delays.quantile(1.0).unwrap();
+        assert!((0.1..0.107).contains(&longest), "{longest}");
+        assert!(tally.ack_delays.quantile(0.4).unwrap() < 1e-5);
+    }
+}

@@ -146,9 +146,10 @@ fn together(outcome: &Outcome, wants: &Wants) -> String {
     let mixed = datagrams > 0 && datagrams < outcome.flows.len();
     let apart = apart(outcome, mixed);
     format!(
-        "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n{}{}",
+        "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n{}{}{}",
         answers(outcome),
-        wanted::words(&wants.content)
+        wanted::words(&wants.content),
+        if wants.in_step { wanted::IN_STEP } else { "" }
     )
 }
 

@@ -34,6 +34,8 @@ pub struct Wants {
     pub profiles: BTreeMap<String, String>,
     /// Why flows may have all that they ask for, by their numbers.
     pub content: BTreeMap<u32, &'static str>,
+    /// Flows keep step at a queue.
+    pub in_step: bool,
     /// A table of all nodes.
     pub nodes: bool,
     /// A table of all links.

@@ -1,8 +1,11 @@
-//! Flows that may have all that they ask for: what they got is no share of the network.
+//! Flows that may have all that they ask for, or keep step at a queue: what they got is no share of
+//! the network.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wifu_sim::scenario::{AppKind, FlowSpec};
+use wifu_radio::plan::{Plan, WirePlan};
+use wifu_sim::scenario::{AppKind, FlowSpec, Scenario};
+use wifu_wire::Span;
 
 /// Flows that are named.
 const NAMED: usize = 8;
@@ -58,6 +61,24 @@ pub(super) fn words(content: &BTreeMap<u32, &'static str>) -> String {
         numbered(&numbers),
         kinds.join(", ")
     )
+}
+
+/// Beside an index over shares that a fraction of a packet's time decides (Floyd and Jacobson, "On
+/// Traffic Phase Effects in Packet-Switched Gateways", 1992).
+pub(super) const IN_STEP: &str = "Nothing on the way is random: flows keep step at a full queue, and a fraction of a packet's time \
+     decides how they share it (phase effects), whatever the seed; a `variation` of the wires \
+     breaks the step\n";
+
+/// Whether several flows over connections cross wires alone, and nothing there is random.
+pub(super) fn in_step(plan: &Plan, scenario: &Scenario) -> bool {
+    let wired = |n: u16| plan.nodes[usize::from(n)].wired_only;
+    let steady =
+        |w: &WirePlan| wired(w.a) && wired(w.b) && w.loss == 0.0 && w.variation == Span::ZERO;
+    let random = |f: &FlowSpec| matches!(f.app, AppKind::Http | AppKind::OnOff | AppKind::Trace);
+    let flows = &scenario.flow;
+    let carried = flows.iter().filter(|f| f.protocol != "udp").count();
+    let bare = scenario.host.queue.is_none() && !flows.iter().any(random);
+    carried > 1 && bare && !plan.wires.is_empty() && plan.wires.iter().all(steady)
 }
 
 /// Flows by their numbers, of which the first are named.
