@@ -40,3 +40,14 @@ def test_where_levels_starve_as_many_nothing_is_said(
 
 def test_a_flow_alone_takes_from_nobody(tmp_path: Path) -> None:
     assert TOLD not in said(found(tmp_path, [FED], [STARVED]), "aggregate")
+
+
+def test_a_total_of_which_one_has_nearly_all_says_so(tmp_path: Path) -> None:
+    """Who has little, and does not starve by a thousand bits per second, is no less shut out."""
+    rich: dict[str, Any] = {**FED, "bytes": 1_900_000}
+    poor: dict[str, Any] = {**FED, "bytes": 100_000}
+    results = found(tmp_path, [FED, FED], [rich, poor])
+    words = "the one with most has 95% of the bytes in tcp-newreno and 50% in tcp-reno"
+    for metric in ("aggregate", "goodput", "sum_rates"):
+        assert words in said(results, metric) and TOLD not in said(results, metric)
+    assert words not in said(results, "jain") + said(results, "goodput@1")

@@ -67,14 +67,20 @@ def _greatest(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series
     """Which part the flow that counts most has in each cell, on the mean; of several flows."""
     rows = carriers(rows_of(results, cells), metric)
     weights = _weights(rows, metric, cells)
-    if weights is None:
-        return pd.Series(dtype=float)
+    return pd.Series(dtype=float) if weights is None else greatest(rows, weights)
+
+
+def greatest(rows: pd.DataFrame, weights: pd.Series[float]) -> pd.Series[float]:
+    """Which part the flow with most of something has in each cell, on the mean over the runs that
+    have several flows.
+    """
     runs = weights.dropna().groupby([rows["cell"], rows["run"]]).agg(["max", "sum", "size"])
     runs = runs[(runs["size"] > 1) & (runs["sum"] > 0)]
     return (runs["max"] / runs["sum"]).groupby("cell").mean()
 
 
-def _apart(found: pd.Series[float]) -> bool:
+def apart(found: pd.Series[float]) -> bool:
+    """Whether such parts are too far apart to say nothing of it."""
     return len(found) > 1 and bool(found.max() - found.min() > APART)
 
 
@@ -104,7 +110,7 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether flows have other parts in what is counted together in some of these cells, so that
     they count for more or less of it there.
     """
-    return _apart(_greatest(results, cells, metric)) or len(_otherwise(results, cells, metric)) > 0
+    return apart(_greatest(results, cells, metric)) or len(_otherwise(results, cells, metric)) > 0
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -133,7 +139,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return f"{what} {have}: {', '.join(told)}. {rest}"
     every = [_greatest(results, group, metric) for group in groups]
     found = max(every, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
-    if found is None or not _apart(found):
+    if found is None or not apart(found):
         return ""
     of = "downloads" if base in DOWNLOADS else "bytes"
     return (

@@ -10,6 +10,7 @@ import pandas as pd
 from wifu.cells import Cell
 from wifu.even import STARVED_BPS, STARVED_UTILITY_BPS
 from wifu.metrics import parts
+from wifu.pooled import apart, greatest
 from wifu.rows import Results, by_cell, carriers, compared, rows_of
 
 NEAR = 2.0
@@ -53,6 +54,24 @@ def _shares(results: Results, cells: Sequence[Cell]) -> pd.Series[float]:
     return starved[beside].groupby(rows["cell"]).mean()
 
 
+def _unlike(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That flows share unlike, though none of them starves by what starving is here."""
+    found = [_greatest(results, group) for group in compared(results, cells)]
+    most = max(found, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
+    if most is None or not apart(most):
+        return ""
+    return (
+        f"Flows share unlike: the one with most has {most.max():.0%} of the bytes in "
+        f"{most.idxmax()} and {most.min():.0%} in {most.idxmin()}. {TOTALS[metric].capitalize()} "
+        "does not tell who got it; `lowest`, `weakest` and `jain` do."
+    )
+
+
+def _greatest(results: Results, cells: Sequence[Cell]) -> pd.Series[float]:
+    rows = carriers(rows_of(results, cells))
+    return greatest(rows, rows["bytes"].astype(float))
+
+
 def unseen(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """That levels of which totals are compared starve unlike many flows: who has the greater total
     may have it at a flow's cost.
@@ -61,12 +80,12 @@ def unseen(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     groups = [g for g in compared(results, cells) if _shares(results, g).nunique() > 1]
     if not groups:
-        return ""
+        return _unlike(results, cells, metric)
     unlike = [cell for group in groups for cell in group]
     rows = carriers(rows_of(results, unlike))
     starved = rows[rows["goodput_bps"].astype(float) < STARVED_BPS]
     return (
         f"{len(starved)} of {len(rows)} flows starved, below {STARVED_BPS / 1e3:g} kb/s (by cell: "
         f"{by_cell(starved, unlike)}): {TOTALS[metric]} does not tell who got it, and may be no "
-        "less for it; `starved`, `lowest` and `jain` do."
-    )
+        f"less for it; `starved`, `lowest` and `jain` do. {_unlike(results, cells, metric)}"
+    ).rstrip()

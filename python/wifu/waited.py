@@ -84,7 +84,8 @@ def _ms(seconds: float) -> str:
 
 
 def _untold(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    if _column(metric) is None or results.plan.runner != "mesh":
+    plan = results.plan
+    if _column(metric) is None or plan.runner != "mesh" or plan.substrate == "sim":
         return ""
     rows, only = _rows(results, cells, metric), parts(metric)[1]
     if not len(rows) or ("ack_delay_p50_s" in rows and rows["ack_delay_p50_s"].notna().any()):
