@@ -24,6 +24,7 @@ mod options;
 mod programs;
 mod scenario;
 mod session;
+mod words;
 
 /// Without `--topo`.
 const DEFAULT_TOPO: &str = "minimal";

@@ -783,7 +783,8 @@ fn scripts_and_tests_end_with_a_report() {
         .stderr(Stdio::piped());
     let mut child = command.spawn().expect("wifu emu");
     let words = "n1 ping -c1 n2\nnet\nnonsense\niperf n1 n1\niperf n1 n2 -t abc\n\
-                 iperf n1 n2 -C cubicc\nn1 false\nexit\nn1 echo never\n";
+                 iperf n1 n2 -C cubicc\niperf n1 n2 -n 1M tcp-sack\n\
+                 iperf n1 n2 -n 9K -C kernel:nosuch\nn9 true\nn1 false\nexit\nn1 echo never\n";
     child
         .stdin
         .take()
@@ -807,10 +808,13 @@ fn scripts_and_tests_end_with_a_report() {
         "two different hosts",
         "-t abc: expected",
         "did you mean `cubic`?",
+        "a protocol is given by -C tcp-sack",
+        "; the kernel here has ",
+        "there is no host n9; hosts are n1 to n2",
     ] {
         assert!(wrong.contains(refusal), "{refusal}: {wrong}");
     }
-    // Who waits for them by a pipe learns that four were refused and one went wrong.
-    assert!(wrong.contains("commands that failed: 5"), "{wrong}");
+    // Who waits for them by a pipe learns that seven were refused and one went wrong.
+    assert!(wrong.contains("commands that failed: 8"), "{wrong}");
     assert_eq!(output.status.code(), Some(1));
 }

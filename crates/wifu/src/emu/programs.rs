@@ -298,6 +298,12 @@ impl Meter {
         }
     }
 
+    /// The kernel's congestion control that iperf3 is to set.
+    pub fn kernel(&self) -> Option<&str> {
+        let words: Vec<&str> = self.words.iter().map(|w| &**w).collect();
+        given(&words, "-C", "--congestion").filter(|_| self.wifu.is_none())
+    }
+
     /// Whether iperf3 measures datagrams.
     fn datagrams(&self) -> bool {
         self.wifu.is_none() && self.words.iter().any(|w| is_datagrams(w))
@@ -578,6 +584,8 @@ mod tests {
             (None, "-t 5 -C reno".into())
         );
         assert_eq!(of("-C bbr").words, ["-C", "bbr"]);
+        assert_eq!(of("-t 5 -C kernel:bbr").kernel(), Some("bbr"));
+        assert_eq!(of("-C tcp-newreno").kernel(), None);
         assert_eq!(of("-C kernel -t 5").words, ["-t", "5"]);
         let ours = of("-C tcp-newreno,iw=4 -t 5");
         assert_eq!(ours.wifu.as_deref(), Some("tcp-newreno,iw=4"));

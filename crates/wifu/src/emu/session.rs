@@ -368,6 +368,9 @@ impl Session {
     /// What is said of a first word that is neither a command nor a host.
     fn unknown(&self, word: &str) -> String {
         let hosts = self.emulation.hosts().iter().map(|h| &*h.name);
+        if let Some(said) = elsewhere(word, hosts.clone()) {
+            return said;
+        }
         let all: Vec<&str> = NAMES.into_iter().chain(names()).collect();
         let question = ending(word, hosts.chain(all.iter().map(|name| &**name)));
         let there = match self.ends() {
@@ -554,6 +557,28 @@ impl Session {
     }
 }
 
+/// What is said of a first word that is a key of the radio, or called as hosts are.
+fn elsewhere<'a>(word: &str, hosts: impl Iterator<Item = &'a str>) -> Option<String> {
+    if word
+        .split('=')
+        .next()
+        .is_some_and(|key| key != word && key.contains('.'))
+    {
+        return Some(format!(
+            "such keys are given when the emulation is started: `wifu emu ... {word}`"
+        ));
+    }
+    let letters = |name: &str| {
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        (stem.len() < name.len()).then(|| stem.to_owned())
+    };
+    let all: Vec<&str> = hosts.collect();
+    let stem = letters(word).filter(|stem| !stem.is_empty())?;
+    let like = all.iter().any(|host| letters(host).as_ref() == Some(&stem));
+    let (first, last) = (all.first()?, all.last()?);
+    like.then(|| format!("there is no host {word}; hosts are {first} to {last}"))
+}
+
 /// Lines of the terminal, if there is one.
 fn height() -> Option<usize> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
@@ -565,4 +590,21 @@ fn height() -> Option<usize> {
     let lines = text.split_whitespace().next()?.parse().ok()?;
     // One that does not know its size says 0.
     Some(lines).filter(|n| *n > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_no_command_was_meant_by_is_told_what_it_is() {
+        let said = |word| elsewhere(word, ["n1", "n2", "ap"].into_iter());
+        let host = Some("there is no host n5; hosts are n1 to ap".into());
+        assert_eq!(said("n5"), host);
+        let key = said("radio.attempts=5").expect("a key");
+        assert!(key.ends_with("`wifu emu ... radio.attempts=5`"), "{key}");
+        for word in ["nte", "m5", "5", "x=1.5", "ap1"] {
+            assert_eq!(said(word), None, "{word}");
+        }
+    }
 }

@@ -37,7 +37,7 @@ pub use args::Args;
 use self::outcome::{End, EndStream, Name, jain};
 use self::output::Layout;
 use self::parameters::Test;
-pub use self::protocol::{Protocol, check_name};
+pub use self::protocol::{Protocol, check_name, kernel_has, names_one};
 use self::report::{Connected, Daemons, Machines, Report, Start, TestStart, Wifu, timestamp};
 use self::session::Finished;
 use self::stream::Stream;

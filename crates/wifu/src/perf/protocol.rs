@@ -197,6 +197,30 @@ pub fn check_name(spec: &str, registry: &Registry) -> anyhow::Result<()> {
     )
 }
 
+/// Whether a word begins with the name of a protocol of ours or of the kernel's, or as one of ours
+/// would.
+pub fn names_one(word: &str, registry: &Registry) -> bool {
+    let name = word.split(',').next().unwrap_or_default();
+    let prefixed = ["tcp-", "kernel:", "wifu:"];
+    prefixed.iter().any(|prefix| name.starts_with(prefix))
+        || KERNEL_NAMES.contains(&name)
+        || registry.library().protocols().iter().any(|p| p == name)
+        || kernel_available().iter().any(|known| known == name)
+}
+
+/// What can be measured where the kernel lacks the congestion control of this name.
+pub fn kernel_has(name: &str, registry: &Registry) -> String {
+    let mut said = match kernel_available()[..] {
+        [] => String::new(),
+        ref all => format!("; the kernel here has {}", all.join(", ")),
+    };
+    let own = format!("tcp-{name}");
+    if registry.library().protocols().contains(&own) {
+        said += &format!("; WiFu's is -C {own}");
+    }
+    said
+}
+
 fn kernel_available() -> Vec<String> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -249,6 +273,26 @@ mod tests {
         }
         let why = check_name("tcp-cubicc", &registry).unwrap_err().to_string();
         assert!(why.contains("did you mean `tcp-cubic`?"), "{why}");
+    }
+
+    #[test]
+    fn a_protocol_is_known_by_its_word() {
+        let registry = crate::standard();
+        for word in ["tcp-sack", "tcp-nosuch", "atp,x=1", "vegas", "kernel:bbr"] {
+            assert!(names_one(word, &registry), "{word}");
+        }
+        for word in ["n3", "10", "title", "sack"] {
+            assert!(!names_one(word, &registry), "{word}");
+        }
+    }
+
+    #[test]
+    fn who_lacks_a_congestion_control_is_told_what_there_is() {
+        let registry = crate::standard();
+        let said = kernel_has("vegas", &registry);
+        assert!(said.starts_with("; the kernel here has "), "{said}");
+        assert!(said.ends_with("; WiFu's is -C tcp-vegas"), "{said}");
+        assert!(!kernel_has("foo", &registry).contains("WiFu"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use wifu_node::Substrate;
 
 use super::Session;
 use crate::emu::programs::{self, Meter, Throughput, Way};
+use crate::emu::words;
 use crate::perf;
 
 /// iperf3's, and that of `wifu perf`. Those behind take the next ones.
@@ -71,15 +72,24 @@ pub(super) fn behind<'a>(words: &[&'a str]) -> (Vec<&'a str>, bool) {
     (words, true)
 }
 
+/// The two hosts that words begin with, and the others.
+fn ends<'a, 'b>(words: &'b [&'a str]) -> anyhow::Result<((&'a str, &'a str), &'b [&'a str])> {
+    match words {
+        [from, to, rest @ ..] if ![from, to].iter().any(|w| w.starts_with('-')) => {
+            Ok(((from, to), rest))
+        }
+        _ => bail!("write iperf FROM TO [iperf3's words], such as iperf n1 n3 -t 5 -C tcp-newreno"),
+    }
+}
+
 impl Session {
     pub(super) fn iperf(&mut self, words: &[&str]) -> anyhow::Result<()> {
         let (words, is_behind) = behind(words);
-        let [from, to, rest @ ..] = &words[..] else {
-            bail!("write iperf FROM TO [iperf3's words], such as iperf n1 n3 -t 5 -C tcp-newreno");
-        };
+        let ((from, to), rest) = ends(&words)?;
         let (a, b) = (self.host(from)?.clone(), self.host(to)?.clone());
         ensure!(a.name != b.name, "two different hosts, please");
         let meter = Meter::new(rest)?;
+        words::check(rest, |word| perf::names_one(word, &self.known))?;
         if let Some(spec) = &meter.wifu {
             perf::check_name(spec, &self.known)?;
             let protocol = self.known.resolve_on(spec, Substrate::Emu)?;
@@ -138,9 +148,20 @@ impl Session {
             Ok(Ok(found)) => self.measured_at(&flow, found)?,
             Ok(Err(number)) => self.ended = Some(number),
             Err(_) if interrupted => bail!("{}: interrupted before it was over", flow.line),
-            Err(error) => return Err(error),
+            Err(error) => return Err(self.lacking(&flow, error)),
         }
         Ok(())
+    }
+
+    /// An error of a flow's; where the kernel lacks its congestion control, with what there is.
+    /// Kernels load some on demand, so that iperf3 has to try.
+    fn lacking(&self, flow: &Flow, error: anyhow::Error) -> anyhow::Error {
+        match flow.meter.kernel() {
+            Some(name) if error.to_string().contains("TCP_CONGESTION") => {
+                anyhow!("{error:#}{}", perf::kernel_has(name, &self.known))
+            }
+            _ => error,
+        }
     }
 
     /// Whether one behind has ended, and it has not been told yet.
@@ -161,7 +182,8 @@ impl Session {
     }
 
     fn outcome_of(&mut self, at: usize, flow: &Flow) -> anyhow::Result<()> {
-        match self.behind.remove(at).end()? {
+        let ended = self.behind.remove(at).end();
+        match ended.map_err(|error| self.lacking(flow, error))? {
             Ok(found) => self.measured_at(flow, found),
             Err(_) => bail!("it was ended before it was over"),
         }
@@ -293,6 +315,20 @@ mod tests {
             said.ends_with(" when counting ended, 4.8 s at this rate"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn options_stand_behind_the_two_hosts() {
+        let of = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let found = ends(&words).map_err(|why| why.to_string());
+            found.map(|((a, b), rest)| format!("{a} {b}: {}", rest.join(" ")))
+        };
+        assert_eq!(of("n1 n3 -t 5"), Ok("n1 n3: -t 5".into()));
+        for line in ["n1", "n1 -n 1M", "-C tcp-sack n1 n4"] {
+            let why = of(line).expect_err(line);
+            assert!(why.starts_with("write iperf FROM TO "), "{line}: {why}");
+        }
     }
 
     #[test]
