@@ -127,6 +127,10 @@ fn elsewhere(command: &str, option: &str, words: &[&str]) -> Option<String> {
             "protocols are named at the prompt: iperf n1 n3 -C {}",
             given(option, "tcp-newreno")
         )),
+        ("sim" | "emu", "--runs") => Some(String::from(
+            "--run N is the number of one replicate; many of them, with statistics, are \
+             `wifu-lab run`",
+        )),
         _ => None,
     }
 }
@@ -176,11 +180,16 @@ mod tests {
                 "emu --protocol tcp-sack",
                 "at the prompt: iperf n1 n3 -C tcp-sack",
             ),
+            (
+                "sim --topo linear,4 --runs 10",
+                "the number of one replicate; many of them",
+            ),
+            ("emu --runs=10", "`wifu-lab run`"),
             ("sim --tpo linear,4", "a similar argument exists: '--topo'"),
         ] {
             let said = said(&format!("wifu {words}")).unwrap_or_default();
             assert!(said.contains(needs), "{words}: {said}");
-            let others = ["digit", "literal", "--frames"];
+            let others = ["digit", "literal", "--frames", "exists: '--run'"];
             assert!(
                 !others.iter().any(|other| said.contains(other)),
                 "{words}: {said}"

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use wifu_radio::words::SHAPES;
 use wifu_wire::names;
 
@@ -35,6 +35,28 @@ pub fn file(topo: &str) -> anyhow::Result<Option<String>> {
     }
 }
 
+/// What stands alone that `--topo` should say: a topology, or what stands behind the shape that
+/// `topo` names, of which all words that stand `alone` may be some.
+///
+/// # Errors
+/// Such a word, with what to write.
+pub fn misplaced(text: &str, topo: Option<&str>, alone: &[String]) -> anyhow::Result<()> {
+    let shape = |words: &str| {
+        let shape = words.split([',', '=']).next().unwrap_or_default();
+        SHAPES.contains(&shape)
+    };
+    ensure!(!shape(text), "a topology is given by --topo {text}");
+    let number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('=');
+    if let Some(topo) = topo.filter(|topo| number(text) && shape(topo)) {
+        let alone = alone.iter().map(String::as_str).filter(|word| number(word));
+        let all = [topo].into_iter().chain(alone);
+        let all: Vec<&str> = all.map(|word| word.trim_end_matches(',')).collect();
+        let all = all.join(",");
+        bail!("\"{text}\": no blank stands in a topology: write --topo {all}");
+    }
+    Ok(())
+}
+
 /// The TOML file of the same folder whose name is nearest.
 pub fn beside(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
@@ -54,6 +76,29 @@ pub fn beside(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_belongs_to_a_topology_is_told_where() {
+        let said = |text: &str, topo| {
+            let alone = [text, "radio.rate=6M", "5,"].map(String::from);
+            misplaced(text, topo, &alone).map_err(|e| e.to_string())
+        };
+        for text in ["linear,4", "grid,3,3,gap=5", "minimal"] {
+            let wanted = format!("a topology is given by --topo {text}");
+            assert_eq!(said(text, Some("linear,3")), Err(wanted), "{text}");
+        }
+        for topo in ["grid", "grid,"] {
+            let why = said("4", Some(topo)).unwrap_err();
+            assert!(why.ends_with("write --topo grid,4,5"), "{why}");
+        }
+        for (text, topo) in [
+            ("4", None),
+            ("radio.rate=6M", Some("linear")),
+            ("4", Some("a.toml")),
+        ] {
+            assert_eq!(said(text, topo), Ok(()), "{text}");
+        }
+    }
 
     #[test]
     fn a_file_is_told_from_words_and_the_nearest_is_named() {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use toml::{Table, Value};
 use wifu_linux::emu::{Config, Routing, Script, routes};
 use wifu_radio::plan::Plan;
@@ -114,7 +114,13 @@ pub fn radio(args: &Args) -> anyhow::Result<Table> {
         };
         radio.insert(key.into(), value(text));
     }
+    let topo = Some(&*args.topo).filter(|topo| *topo != DEFAULT_TOPO);
     for word in &args.overrides {
+        crate::topo::misplaced(word, topo, &args.overrides)?;
+        ensure!(
+            !word.ends_with(".toml") || word.contains('='),
+            "a scenario is read by --scenario {word}, a topology by --topo {word}"
+        );
         let Some((key, text)) = word.split_once('=') else {
             bail!("\"{word}\": write KEY=VALUE, such as radio.rate=6M");
         };

@@ -6,7 +6,6 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value as Json, json};
 use wifu_engine::Role;
 use wifu_node::Registry;
-use wifu_radio::words::SHAPES;
 use wifu_sim::scenario::{Scenario, SeriesSpec};
 use wifu_wire::names::meant;
 
@@ -97,6 +96,7 @@ pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
 
 /// What stands alone that belongs to an option, with what to write.
 fn misplaced(args: &Args, text: &str, registry: &Registry) -> anyhow::Result<()> {
+    crate::topo::misplaced(text, args.topo.as_deref(), &args.overrides)?;
     if let (Some(protocol), Some((name, value))) = (&args.protocol, text.split_once('=')) {
         let option = OPTIONS.iter().find(|(key, _)| *key == name);
         let bare = !protocol.split(',').any(|w| FLOW_KEYS.contains(&key_of(w)));
@@ -204,6 +204,7 @@ fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
             "write SOURCE:DESTINATION:PROTOCOL[,KEY=VALUE...], such as n1:n7:tcp-newreno,bytes=2M"
         );
     };
+    in_order((from, to, rest), registry)?;
     let mut words = rest.split(',');
     let mut protocol = words.next().unwrap_or_default().to_string();
     let mut flow = json!({"from": from, "to": to});
@@ -242,6 +243,45 @@ fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
         flow["app"] = json!(app);
     }
     Ok(flow)
+}
+
+/// Refuses a protocol that stands where a node should, and a colon where a comma should.
+fn in_order((from, to, rest): (&str, &str, &str), registry: &Registry) -> anyhow::Result<()> {
+    let is_protocol = |words: &str| {
+        let name = words.split(',').next().unwrap_or_default();
+        name == "udp" || registry.library().protocols().iter().any(|p| p == name)
+    };
+    let (last, keys) = match rest.split_once(',') {
+        Some((last, keys)) => (last, format!(",{keys}")),
+        None => (rest, String::new()),
+    };
+    let ordered = match [from, to, last].map(is_protocol) {
+        [true, false, false] => Some([to, last, from]),
+        [false, true, false] => Some([from, last, to]),
+        _ => None,
+    };
+    if let Some(ordered) = ordered {
+        let ordered = ordered.join(":");
+        bail!("the order is SOURCE:DESTINATION:PROTOCOL: write --flow {ordered}{keys}");
+    }
+    // Of `kernel:reno` it is told elsewhere what is wrong.
+    let apart = |word: &str| match word.split_once(':') {
+        Some((before, key)) if key.contains('=') && !["kernel", "wifu"].contains(&before) => {
+            word.replace(':', ",")
+        }
+        _ => word.to_string(),
+    };
+    let meant: Vec<String> = rest.split(',').map(apart).collect();
+    let meant = meant.join(",");
+    let head = match from.is_empty() {
+        true => String::from("--protocol "),
+        false => format!("--flow {from}:{to}:"),
+    };
+    ensure!(
+        meant == rest,
+        "a comma stands before each KEY=VALUE: write {head}{meant}"
+    );
+    Ok(())
 }
 
 /// The application that the keys of a flow speak of.
@@ -329,11 +369,6 @@ fn list<'a>(all: &'a mut Json, key: &str) -> anyhow::Result<&'a mut Vec<Json>> {
 
 /// `radio.rate=6M`, `flow.1.start=2s`, where items of lists count from 1, `topology.nodes=[...]`.
 fn assign(all: &mut Json, text: &str) -> anyhow::Result<()> {
-    let shape = text.split([',', '=']).next().unwrap_or_default();
-    ensure!(
-        !SHAPES.contains(&shape),
-        "a topology is given by --topo {text}"
-    );
     let flow =
         text.split(':').count() > 2 && !text.split(':').next().is_some_and(|w| w.contains('='));
     ensure!(!flow, "a flow is given by --flow {text}");
@@ -406,6 +441,40 @@ mod tests {
             let said = flow(&format!("n1:n7:{wrong}")).unwrap_err().to_string();
             assert!(said.contains("write on or off"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_flow_in_another_order_or_without_commas_is_told_how_to_write_it() {
+        for (text, needs) in [
+            ("tcp-sack:n1:n4,bytes=1M", "--flow n1:n4:tcp-sack,bytes=1M"),
+            ("tcp-sack,iw=4:n1:n4", "--flow n1:n4:tcp-sack,iw=4"),
+            ("n1:udp:n4,rate=2M", "--flow n1:n4:udp,rate=2M"),
+            ("n1:n4:tcp-sack:bytes=1M", "--flow n1:n4:tcp-sack,bytes=1M"),
+            (
+                "n1:n4:tcp-sack,iw=4:bytes=1M:start=1s",
+                "--flow n1:n4:tcp-sack,iw=4,bytes=1M,start=1s",
+            ),
+            ("::tcp-sack:bytes=1M", "--protocol tcp-sack,bytes=1M"),
+        ] {
+            let said = flow(text).expect_err(text).to_string();
+            assert!(said.ends_with(&format!("write {needs}")), "{text}: {said}");
+        }
+        for right in [
+            "udp:n4:tcp-sack",
+            "n1:n4:mine",
+            "n1:n4:tcp-sack,rows=0:1000+2.5:200",
+        ] {
+            let said = in_order_of(right);
+            assert_eq!(said, Ok(()), "{right}");
+        }
+    }
+
+    fn in_order_of(text: &str) -> Result<(), String> {
+        let parts: Vec<&str> = text.splitn(3, ':').collect();
+        let [from, to, rest] = parts[..] else {
+            panic!("{text}")
+        };
+        in_order((from, to, rest), &crate::standard()).map_err(|e| e.to_string())
     }
 
     #[test]
