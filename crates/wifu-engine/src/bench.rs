@@ -103,7 +103,7 @@ impl Bench {
             board: View {
                 board: &mut self.board,
                 grant: self.grant,
-                slot: 0,
+                part: &self.desc.name,
             },
             store: Lent {
                 stores: &mut self.stores,

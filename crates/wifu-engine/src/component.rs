@@ -184,7 +184,8 @@ pub struct Cx<'a> {
 pub struct View<'a> {
     pub(crate) board: &'a mut Board,
     pub(crate) grant: Facts,
-    pub(crate) slot: usize,
+    /// Whose look it is: where the descriptor has the name, since each hook is given a view.
+    pub(crate) part: &'static &'static str,
 }
 
 impl Deref for View<'_> {
@@ -203,8 +204,8 @@ impl Cx<'_> {
         let v = &mut self.board;
         assert!(
             v.grant.has(S::GRANT),
-            "the part in slot {} wrote `{}`, which its descriptor does not declare (`writes`)",
-            v.slot,
+            "{} wrote `{}`, but its descriptor does not declare it: add it to writes",
+            v.part,
             S::GRANT.names().next().unwrap_or("?")
         );
         f(S::of(v.board));

@@ -5,10 +5,10 @@ use wifu_engine::component::Cx;
 use wifu_engine::kit::{WindowControl, Windowed};
 use wifu_engine::signal::{Acked, Congested, RttSample};
 use wifu_engine::{
-    Board, Component, Descriptor, Facts, Kind, Library, Limit, Out, Permit, Registry, Role,
+    Bench, Board, Component, Descriptor, Facts, Kind, Library, Limit, Out, Permit, Registry, Role,
     Segment, Want,
 };
-use wifu_wire::Time;
+use wifu_wire::{FrameFacts, Head, Time};
 
 /// What is wrong with a composition of a talker and `part`.
 fn refusal(part: &'static Descriptor) -> String {
@@ -134,4 +134,20 @@ fn a_hook_of_a_component_that_is_not_declared_is_refused() {
          p.gates: shutter overrides permit, but its descriptor does not declare it: add \
          \"permit\" to hooks"
     );
+}
+
+#[test]
+#[should_panic(
+    expected = "spy wrote `path`, but its descriptor does not declare it: add it to writes"
+)]
+fn a_part_that_writes_what_it_does_not_declare_is_named() {
+    static SPY: Descriptor = Descriptor {
+        name: "spy",
+        role: Role::Watch,
+        hooks: &["overheard"],
+        build: |_| Ok(Box::new(Spy)),
+        ..Descriptor::EMPTY
+    };
+    let mut spy = Bench::new(&SPY, &[]).expect("a part");
+    spy.overheard(&Head::default(), &FrameFacts::default());
 }

@@ -114,17 +114,17 @@ pub(crate) struct Core {
 
 impl Core {
     #[inline(always)]
-    fn cx(&mut self, now: Time, slot: usize, desc: &Descriptor) -> Cx<'_> {
+    fn cx(&mut self, now: Time, slot: usize, desc: &'static Descriptor) -> Cx<'_> {
         let Core {
             board,
             outbox,
             stores,
             ..
         } = self;
-        let grant = desc.writes;
+        let (grant, part) = (desc.writes, &desc.name);
         Cx {
             now,
-            board: View { board, grant, slot },
+            board: View { board, grant, part },
             store: Lent { stores, grant },
             out: Outlet { now, slot, outbox },
         }
