@@ -117,6 +117,9 @@ fn undoes((key, value): (&str, &str), (former, before): (&str, &str)) -> bool {
     whole || former == key && !adds
 }
 
+/// What tables of a library are of.
+const SECTIONS: [&str; 4] = ["protocol", "profile", "handlers", "lane"];
+
 /// Name and settings of a specification.
 fn words(spec: &str) -> Result<(&str, Settings), ConfigError> {
     let mut words = spec.split(',').map(str::trim);
@@ -162,7 +165,14 @@ impl Library {
             for (name, body) in entries {
                 let path = format!("{section}.{name}");
                 let Toml::Table(body) = body else {
-                    return Err(ConfigError::one(path, "expected a table"));
+                    let what = match SECTIONS.contains(&section.as_str()) {
+                        true => String::from("expected a table"),
+                        false => format!(
+                            "expected a table: if [{section}] is a protocol, write \
+                             [protocol.{section}]"
+                        ),
+                    };
+                    return Err(ConfigError::one(path, what));
                 };
                 match section.as_str() {
                     "protocol" => {
@@ -607,5 +617,15 @@ mod tests {
             let both = words(&spec).map(|(name, both)| (name, both.len()));
             assert!(matches!(both, Ok(("p", 2))), "{settings}");
         }
+    }
+
+    #[test]
+    fn a_protocol_without_its_section_is_told_where_it_stands() {
+        let said = |text: &str| Library::parse(text).unwrap_err().to_string();
+        let bare = said("[mine]\nextends = \"tcp-sack\"\n");
+        assert!(bare.starts_with("mine.extends: expected a table"), "{bare}");
+        assert!(bare.ends_with("write [protocol.mine]"), "{bare}");
+        let known = said("[protocol]\nextends = \"tcp-sack\"\n");
+        assert_eq!(known, "protocol.extends: expected a table");
     }
 }

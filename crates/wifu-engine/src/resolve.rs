@@ -105,6 +105,15 @@ pub(crate) fn resolve_params(
     (values, unused)
 }
 
+/// What other tools call a parameter of ours, whose spelling may be nearer to that of another one.
+const ELSEWHERE: [(&[&str], &str); 5] = [
+    (&["cwnd", "initcwnd", "init_cwnd", "initial_window"], "iw"),
+    (&["delack", "delayed_ack"], "ack_every"),
+    (&["rwnd", "rcvbuf", "rcv_buf", "recv_buffer"], "rcv_wnd"),
+    (&["sndbuf", "send_buffer"], "snd_buf"),
+    (&["min_rto"], "rto_min"),
+];
+
 /// What is wrong with a key that no part of the composition has: another name was meant, or what
 /// stands before it is no role, or not that of its part. Probes have the part's name there.
 fn not_here(
@@ -130,7 +139,12 @@ fn not_here(
     let names = specs.iter().flat_map(|(_, s)| s.iter().map(|p| p.name));
     // A part may be named by its role at the same place, and a profile.
     let roles = Role::ALL.into_iter().map(Role::key);
-    let names = names.chain(roles).chain(["profile"]);
+    let names: Vec<&str> = names.chain(roles).chain(["profile"]).collect();
+    let ours = ELSEWHERE.iter().find(|(theirs, _)| theirs.contains(&name));
+    if let Some((_, ours)) = ours.filter(|(_, ours)| names.contains(ours)) {
+        let question = names::asked(&format!("{lane}{ours}"));
+        return format!("no parameter is called `{name}`; {question}");
+    }
     let parts = c.lane.iter().flat_map(|lane| &lane.parts);
     let parts = parts.filter_map(|p| registry.parts().find(&p.name));
     let below = parts.flat_map(|d| d.params).map(|p| p.name);

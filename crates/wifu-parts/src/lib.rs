@@ -94,10 +94,22 @@ mod tests {
                 "no parameter is called `profil`; did you mean `profile`?",
             ),
             ("nope=1", "watch, profile"),
+            ("cwnd=4", "called `cwnd`; did you mean `iw`?"),
+            ("congestion.cwnd=4", "called `cwnd`; did you mean `iw`?"),
+            ("rcvbuf=9k", "called `rcvbuf`; did you mean `rcv_wnd`?"),
+            ("send_buffer=9k", "did you mean `snd_buf`?"),
+            ("min_rto=1s", "did you mean `rto_min`?"),
         ] {
             let said = said(setting);
             assert!(said.contains(needs), "{setting}: {said}");
         }
+        // One that is not here is not named.
+        let said = |name: &str| {
+            let spec = format!("{name},delack=2");
+            blueprint(&spec).unwrap_err().to_string()
+        };
+        assert!(said("tcp-sack").ends_with("did you mean `ack_every`?"));
+        assert!(!said("tcp-delack").contains("`ack_every`"));
     }
 
     #[test]
