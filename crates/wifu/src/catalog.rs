@@ -370,6 +370,7 @@ pub fn describe(args: &DescribeArgs, registry: &Registry) -> anyhow::Result<Exit
         };
         bail!("nothing is called \"{stem}\"{hint} `wifu list` shows all names.");
     };
+    described::bare(kind, (name, stem), registry)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&json)?);
     } else {
@@ -629,6 +630,15 @@ mod tests {
             describe(&args, &crate::standard()).unwrap_err().to_string()
         };
         assert!(unknown("nopenopenope").contains("\"nopenopenope\". `wifu list` shows"));
+        for name in [
+            "newreno,foo",
+            "newreno,cwv=on",
+            "part:newreno,cwv=on",
+            "drop,p=0.1",
+        ] {
+            assert!(unknown(name).contains(": only a protocol takes parameters"));
+        }
+        assert!(unknown("tcp-newreno,foo").contains("is no key=value"));
         assert!(unknown("tcp-ren").contains("did you mean `tcp-reno`? `wifu list` shows"));
     }
 }

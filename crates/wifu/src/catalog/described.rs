@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use anyhow::ensure;
 use serde_json::{Value as Json, json};
 use wifu_engine::{Access, Face, FieldUse, ParamSpec};
+use wifu_node::Registry;
 
 fn access(a: Access) -> &'static str {
     match a {
@@ -11,6 +13,24 @@ fn access(a: Access) -> &'static str {
         Access::Write => "writes",
         Access::Both => "reads and writes",
     }
+}
+
+/// Refuses what stands behind the name `stem` in `word`, which only a protocol takes.
+///
+/// # Errors
+/// There is something, and it is the name of no protocol.
+pub fn bare(
+    kind: Option<&str>,
+    (word, stem): (&str, &str),
+    registry: &Registry,
+) -> anyhow::Result<()> {
+    let known = registry.library().protocols().iter().any(|p| p == stem);
+    ensure!(
+        word == stem || known && kind.is_none_or(|kind| kind == "protocol"),
+        "{word}: only a protocol takes parameters: write wifu describe {stem}, or a protocol's name \
+         before the comma"
+    );
+    Ok(())
 }
 
 /// For machines, with what only parts or only handlers have.
