@@ -572,7 +572,7 @@ fn wrong_words_get_an_answer_that_helps() {
         ),
         (
             "--topo linear,3 --flow n1:n3:tcp-sack",
-            "say when to stop (`--stop 30s`), or give a flow bytes=1M or time=10s",
+            "say when to stop (`--stop 30s`, in a plan `stop.time = \"30s\"`), or give a flow bytes=1M",
         ),
         (
             "--topo linear,3 --flow n1:n3:tcp-sack -n 1M",

@@ -72,8 +72,8 @@ impl Stop {
         let spec = &scenario.stop;
         let counted = spec.packets.or(spec.requests).is_some();
         if spec.time.is_none() && !counted && finite == 0 {
-            let what = "no flow comes to an end by itself: say when to stop (`--stop 30s`), or give \
-                        a flow bytes=1M or time=10s";
+            let what = "no flow comes to an end by itself: say when to stop (`--stop 30s`, in a plan \
+                        `stop.time = \"30s\"`), or give a flow bytes=1M or time=10s";
             return Err(ScenarioError::key("stop.time", what));
         }
         Ok(Stop {
