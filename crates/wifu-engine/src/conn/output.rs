@@ -195,12 +195,9 @@ impl Conn {
                 self.delivered.sent(now, self.counters.octets_acked);
             }
         }
-        if acks {
-            self.tally.acknowledged(now);
-        }
         self.settle(now);
         let tx = &self.core.board.tx;
-        self.tally.sent(now, reason, tx, &mut self.counters);
+        self.tally.sent(now, (reason, acks), tx, &mut self.counters);
         transmit
     }
 

@@ -37,21 +37,24 @@ impl Tally {
 
     /// An acknowledgement has left.
     #[inline]
-    pub(super) fn acknowledged(&mut self, now: Time) {
+    fn acknowledged(&mut self, now: Time) {
         if let Some(came) = self.unacknowledged.take() {
             self.ack_delays.add(now - came);
         }
     }
 
-    /// A segment has left, for this reason.
+    /// A segment has left, for this reason, with an acknowledgement or not.
     #[inline]
     pub(super) fn sent(
         &mut self,
         now: Time,
-        reason: Reason,
+        (reason, acks): (Reason, bool),
         tx: &TxFacts,
         counters: &mut Counters,
     ) {
+        if acks {
+            self.acknowledged(now);
+        }
         let (before, timeouts) = core::mem::replace(&mut self.last_out, (now, tx.timeouts));
         if tx.timeouts > timeouts {
             counters.timeout_wait = counters.timeout_wait + (now - before);
