@@ -150,6 +150,29 @@ def test_who_asks_seldom_counts_for_little_in_percentiles_of_downloads(tmp_path:
     assert TOGETHER not in unlike.reasons(alike, alike.plan.cells, "delay_p95")
 
 
+def test_what_ends_by_the_clock_is_no_download(tmp_path: Path) -> None:
+    """Beside a browser a bulk flow with an end of its own took as long as the plan says."""
+    text = PLAN.replace('app = "file"', 'app = "http"').replace("bytes =", "# bytes =")
+    bulk = '[[scenario.flow]]\nprotocol = "tcp-cubic"\napp = "bulk"\nstop_at = "50s"\n'
+    text = text.replace("copies = 2\n", bulk)
+    done = [{"start_s": 0.1 * k, "delay_s": 0.05, "bytes": 9} for k in range(9)]
+    browser = {"last_byte_s": 9.0, "app": "http", "requests": done}
+
+    def flows(octets: int) -> list[dict[str, Any]]:
+        return [browser, {"last_byte_s": 55.0, "app": "bulk", "bytes": octets}]
+
+    found = made(tmp_path, {"tcp-reno": flows(10**6), "tcp-newreno": flows(2 * 10**6)}, text)
+    for metric in ("delay", "delay_median", "delay_p99"):
+        assert found.summary(metric)["mean"].tolist() == pytest.approx([0.05, 0.05]), metric
+        told = said(found, metric)
+        assert f"Flow 2 (bulk) ends by the clock and is no download: of it `{metric}@N`" in told
+        assert "delivered 1" not in told, "what it delivered tells nothing of downloads"
+    assert found.summary("delay@2")["mean"].tolist() == pytest.approx([55.0, 55.0])
+    assert "by the clock" not in said(found, "delay@2") + said(found, "goodput")
+    reasons = unlike.reasons(found, found.plan.cells, "delay")
+    assert "times of flows without an end, which delivered more than 10 % apart" not in reasons
+
+
 def test_downloads_that_flows_have_otherwise_than_all_together_have_no_colour(
     tmp_path: Path,
 ) -> None:

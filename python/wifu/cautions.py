@@ -12,6 +12,7 @@ import pandas as pd
 from wifu import (
     answering,
     crowded,
+    cutoff,
     demand,
     endless,
     faults,
@@ -495,6 +496,7 @@ SAID = (
     demand.lateness,
     demand.holds,
     waited.words,
+    cutoff.none_of_them,
     pooled.words,
     phases.words,
 )

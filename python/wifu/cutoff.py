@@ -17,7 +17,7 @@ from wifu.metrics import carriers, column, download_delays, parts
 from wifu.plan import Plan
 from wifu.rows import Results, by_cell, flows_of
 from wifu.stamps import first
-from wifu.transfers import known_times, learned, percentile, unlearned
+from wifu.transfers import SIZED, known_times, learned, percentile, sized, unlearned
 
 STATISTICS: Mapping[str, Callable[[list[float]], Any]] = {
     "delay": np.mean,
@@ -69,14 +69,53 @@ def _files(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
     """
     stop = cell.scenario.get("stop", {}).get("time")
 
+    beside = by_the_clock([cell], metric).values()
+
     def ends(flow: Any) -> bool:
         # A rate lacks nothing of who was to write for as long as the run lasted.
         whole = not of_finished(metric) and _to_the_end(flow, stop)
-        return (flow.get("app") in ENDING or _talk(flow)) and not whole
+        clock = flow.get("app") in beside
+        return (flow.get("app") in ENDING or _talk(flow)) and not (whole or clock)
 
     rows = _own(results, cell, metric, ends)
     # Senders that are told before all has arrived have no time until they knew of it.
     return rows[~rows["split"].eq(True)] if _knows(metric) and "split" in rows else rows
+
+
+def by_the_clock(cells: Sequence[Cell], metric: str) -> dict[int, str]:
+    """The flows of cells that end by the clock beside others that end with their bytes, with their
+    applications, of a metric of how long transfers take: they are none.
+    """
+    found: dict[int, str] = {}
+    if not of_finished(metric) or parts(metric)[1] is not None:
+        return found
+    fetching = tuple(app for app in SIZED if not (_knows(metric) and app in ASKING))
+    for cell in cells:
+        flows = {n: flow for n, flow in flows_of(cell) if flow.get("protocol") != "udp"}
+        apps = {n: str(flow.get("app", "bulk")) for n, flow in flows.items()}
+        if any(app in fetching for app in apps.values()):
+            found |= {n: app for n, app in apps.items() if app not in SIZED}
+    return found
+
+
+def none_of_them(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That such flows are left out, in words."""
+    del results
+    found = by_the_clock(cells, metric)
+    ends = {
+        n: app
+        for cell in cells
+        for n, flow in flows_of(cell)
+        if (app := found.get(n)) and any(flow.get(key) is not None for key in ("time", "stop_at"))
+    }
+    if not ends:
+        return ""
+    told = ", ".join(f"{n} ({app})" for n, app in sorted(ends.items()))
+    one = len(ends) == 1
+    return (
+        f"Flow{'' if one else 's'} {told} end{'s' if one else ''} by the clock and "
+        f"{'is' if one else 'are'} no download: of it `{parts(metric)[0]}@N` tells."
+    )
 
 
 def _to_the_end(flow: Any, stop: Any) -> bool:
@@ -255,6 +294,7 @@ def _times(
     own = own if only is None else [flow for flow in listed if flow["id"] == only]
     knows = _knows(metric)
     own = [flow for flow in own if learned(outcome, flow)] if knows else own
+    own = sized(own) if only is None else own
     times = known_times if knows else download_delays
     took: list[float] = []
     cut: list[float] = []

@@ -17,6 +17,9 @@ from wifu.values import seconds
 PART = 0.5
 """Of runs that are over in less than such a part of their `stop.time` it is told."""
 
+OVER = ("rtt_p", "srtt", "loss", "mac_", "passive_loss")
+"""What metrics begin with that are of the whole time of flows."""
+
 EVEN = 1.1
 """Up to so many times as long, and rates over the times of runs are compared."""
 
@@ -29,11 +32,12 @@ def limits(cells: Sequence[Cell]) -> dict[str, float]:
 
 
 def _unfinished(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
-    """The flows of a metric that is a rate by the time of runs, and among them (`more`) those that
-    had more to send.
+    """The flows of a metric that is a rate by the time of runs, or of all that happened in it, and
+    among them (`more`) those that had more to send.
     """
-    rows = carriers(rows_of(results, cells), metric)
-    if parts(metric)[0] not in RATES or results.plan.measure.mode not in ("transfer", "receiver"):
+    rows, base = carriers(rows_of(results, cells), metric), parts(metric)[0]
+    by_time = base in RATES and results.plan.measure.mode in ("transfer", "receiver")
+    if not (by_time or base.startswith(OVER)):
         rows = rows[:0]
     more = rows["finished"].eq(False) & (rows["bytes"] > 0)
     return rows.assign(more=more & (rows["fault"].isna() if "fault" in rows else True))
@@ -41,6 +45,8 @@ def _unfinished(results: Results, cells: Sequence[Cell], metric: str) -> pd.Data
 
 def early(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Runs that ended long before their `stop.time`, and flows that had more to send then."""
+    if parts(metric)[0] not in RATES:
+        return ""
     rows = _unfinished(results, cells, metric)
     ends = rows["cell"].map(limits(cells)).astype(float)
     found = rows[rows["more"] & (rows["sim_seconds"] < PART * ends)]

@@ -92,6 +92,9 @@ def _otherwise(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataF
     rows = carriers(rows_of(results, cells), metric)
     if _weights(rows, metric, cells) is None or (own := _own(rows, metric)) is None:
         return none
+    if parts(metric)[0] in DOWNLOADS:
+        rows = rows[rows["requests"] > 0]
+        own = own[rows.index]
     several = rows.groupby(["cell", "run"])["flow"].transform("size") > 1
     flows = _by_cell(own[several], rows[several])
     together = {c.name: results.sample(metric, c.labels).mean() for c in cells if c.name in flows}

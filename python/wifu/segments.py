@@ -10,7 +10,10 @@ from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.rows import Results, carriers, compared, rows_of
 
-OF_SEGMENTS = ("retransmissions", "loss")
+SHARES = ("loss", "mac_loss", "mac_retries")
+"""Of packets or frames: short ones are lost less often."""
+
+OF_SEGMENTS = ("retransmissions", *SHARES)
 """Metrics that count segments, or what of packets was lost. Timeouts and recoveries are events,
 however many it takes."""
 
@@ -52,7 +55,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
             worst = found
     if worst.empty:
         return ""
-    if parts(metric)[0] == "loss":
+    if parts(metric)[0] in SHARES:
         return (
             f"A share of packets, which of compared cells carry {worst.min():.4g} octets "
             f"({worst.idxmin()}) to {worst.max():.4g} ({worst.idxmax()}) on the mean: a short "

@@ -21,6 +21,17 @@ def carriers(flows: Sequence[Mapping[str, Any]]) -> list[int]:
     return over or list(range(len(flows)))
 
 
+SIZED = ("file", "trace", *ASKING)
+"""Applications of which the scenario tells how much they send."""
+
+
+def sized(flows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of these flows those that end with their bytes, if there are any: how long others take, which
+    end by the clock, the scenario says and not the network.
+    """
+    return [flow for flow in flows if flow.get("app") in SIZED] or list(flows)
+
+
 def download_delays(flow: Mapping[str, Any]) -> list[float]:
     """Delays of what a flow fetched: of each request, else of the whole transfer if it ended."""
     requests = flow.get("requests") or []
@@ -116,7 +127,8 @@ def columns(outcome: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, bo
 def known(outcome: Mapping[str, Any], rates: Any) -> float:
     """The mean of these times over the transfers of a run, of those that have one."""
     own = [outcome["flows"][n] for n in carriers(outcome["flows"])]
-    times = [t for flow in own if learned(outcome, flow) for t in known_times(flow)]
+    own = sized([flow for flow in own if learned(outcome, flow)])
+    times = [t for flow in own for t in known_times(flow)]
     return float(np.mean(times)) if times else float("nan")
 
 
@@ -149,7 +161,8 @@ def delay(statistic: Callable[[list[float]], Any]) -> Callable[[Mapping[str, Any
 
     def compute(outcome: Mapping[str, Any], rates: Any) -> float:
         flows = outcome["flows"]
-        delays = [d for n in carriers(flows) for d in download_delays(flows[n])]
+        own = sized([flows[n] for n in carriers(flows)])
+        delays = [d for flow in own for d in download_delays(flow)]
         return float(statistic(delays)) if delays else float("nan")
 
     return compute

@@ -34,13 +34,13 @@ from wifu import (
     wholerun,
     window,
 )
-from wifu.asked import ASKING
 from wifu.cells import Cell
-from wifu.cutoff import OF_FINISHED
+from wifu.cutoff import OF_FINISHED, by_the_clock
 from wifu.metrics import RUN_METRICS, of_datagrams, parts
 from wifu.probes import few, selected
 from wifu.rows import RATES, SHARES, Results, carriers, compared, ends, flows_of, rows_of
 from wifu.stamps import first
+from wifu.transfers import SIZED
 
 COUNTS = tuple(name for name, metric in RUN_METRICS.items() if metric.unit == "per run")
 """Metrics that count events of a run."""
@@ -50,9 +50,6 @@ EVEN = 1.1
 
 TIMED = ("time", "stop_at")
 """What says until when an application writes."""
-
-SIZED = ("file", "trace", *ASKING)
-"""Applications of which the scenario tells how much they send."""
 
 MOSTLY = 0.5
 """In more of a cell's runs flows hardly met, and their shares are not compared."""
@@ -215,7 +212,9 @@ def delivered(results: Results, cells: Sequence[Cell], metric: str) -> tuple[flo
     # A load of datagrams is what the scenario says, and would hide what the others delivered.
     rows = carriers(rows_of(results, cells), metric)
     if base in OF_FINISHED:
-        open_ended = {(c.name, n) for c in cells for n, app in _apps(c) if app not in SIZED}
+        left_out = by_the_clock(cells, metric)
+        timed = ((c.name, n) for c in cells for n, app in _apps(c) if app not in SIZED)
+        open_ended = {(name, n) for name, n in timed if n not in left_out}
         keys = zip(rows["cell"], rows["flow"], strict=True)
         own = np.asarray([(cell, int(flow)) in open_ended for cell, flow in keys], dtype=bool)
         rows = rows[own & rows["finished"].eq(True)]
