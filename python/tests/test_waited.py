@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake import FakeResult
 from test_cautions import PLAN, made, said
 
 import wifu
@@ -196,3 +197,49 @@ def test_downloads_that_flows_have_otherwise_than_all_together_have_no_colour(
     two = made(tmp_path / "b", other, text)
     for metric in ("delay", "delay_median", "delay_p95"):
         assert TOGETHER not in unlike.reasons(two, two.plan.cells, metric)
+
+
+def test_frames_of_a_weak_link_count_as_much_as_others_have_few(tmp_path: Path) -> None:
+    """Datagrams over a weak link beside one flow: a quick protocol has more frames elsewhere."""
+
+    def links(frames: int) -> dict[str, Any]:
+        good = {
+            "from": "n1",
+            "to": "n2",
+            "frames": frames,
+            "failed": frames // 700,
+            "tries": frames * 11 // 10,
+            "attempts": frames * 11 // 10,
+        }
+        weak = {
+            "from": "n2",
+            "to": "n3",
+            "frames": 500,
+            "failed": 60,
+            "tries": 900,
+            "attempts": 900,
+        }
+        return {"links": [good, weak], "nodes": [{"failed": frames // 700 + 60, "retries": 400}]}
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        frames = {"tcp-reno": 3600, "tcp-newreno": 11500}[scenario["flow"][0]["protocol"]]
+        flow = {
+            "id": 1,
+            "protocol": "tcp-reno",
+            "app": "file",
+            "start_s": 0.0,
+            "bytes": 10**6,
+            "finished": True,
+            "last_byte_s": 4.0 + 0.01 * scenario["run"],
+        }
+        told = {"sim_seconds": 60.0, "flows": [flow], "trace_hash": f"{frames}{scenario['run']}"}
+        return FakeResult(told | links(frames + scenario["run"]), {})
+
+    text = PLAN.replace("copies = 2\n", "").replace(
+        '"aggregate", "jain", "sum_rates"', '"mac_loss"'
+    )
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
+    assert TOGETHER in unlike.reasons(found, found.plan.cells, "mac_loss")
+    told = said(found, "mac_loss")
+    assert "tcp-newreno has 0.633% together and" not in told and "as the mean of its links" in told
+    assert TOGETHER not in unlike.reasons(found, found.plan.cells, "goodput")

@@ -54,7 +54,7 @@ HOLM = "Holm, over the cells of each table"
 
 
 NEWEST = metrics.column("sum_rates")
-NEWER = tuple(map(metrics.column, ("connecting", "delay_p95")))
+NEWER = (*map(metrics.column, ("connecting", "delay_p95")), "mac_loss_by_link")
 NEWER_OF_FLOWS = ("split", "connecting_s", "requests_bytes", "ack_delay_p50_s")
 """Columns that tables of older labs lack, as they may `cutoff.COUNT`."""
 

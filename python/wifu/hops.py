@@ -27,6 +27,24 @@ def per_frame(part: str) -> Callable[[Mapping[str, Any], Any], float]:
     return compute
 
 
+LEAST_FRAMES = 20
+"""Of fewer frames a link has no shares of its own."""
+
+
+def by_link(outcome: Mapping[str, Any]) -> dict[str, float | None]:
+    """The mean over links of what `per_frame` is of all frames together, as columns of
+    `runs.parquet`: a link counts as much as another one, however much it carried.
+    """
+    links = [n for n in outcome.get("links") or [] if (n.get("frames") or 0) >= LEAST_FRAMES]
+    failed = [each["failed"] / each["frames"] for each in links]
+    tried = [each.get("tries") or each["attempts"] for each in links]
+    retries = [
+        max(0, n - each["frames"]) / each["frames"] for n, each in zip(tried, links, strict=True)
+    ]
+    means = {"mac_loss_by_link": failed, "mac_retries_by_link": retries}
+    return {n: sum(own) / len(own) if own else None for n, own in means.items()}
+
+
 def passive_loss(handed: int, heard: int) -> float:
     """Passive-ACK loss: the share of packets handed on of which the node before heard no attempt.
 

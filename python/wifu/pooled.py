@@ -20,6 +20,12 @@ PACKETS = (
 )  # fmt: skip
 """Metrics that count what became of the packets of all flows together."""
 
+OF_ALL = ("loss", "passive_loss", "mac_loss", "mac_retries")
+"""Those of them that count datagrams beside connections, too."""
+
+BY_LINK = {"mac_loss": "mac_loss_by_link", "mac_retries": "mac_retries_by_link"}
+"""Columns of runs that have the mean over links of what metrics have over all frames."""
+
 DOWNLOADS = tuple(name for name in STATISTICS if name.startswith("delay"))
 """Metrics of the downloads of all flows together."""
 
@@ -35,6 +41,8 @@ def _weights(rows: pd.DataFrame, metric: str, cells: Sequence[Cell]) -> pd.Serie
     base, only = parts(metric)
     if only is not None:
         return None
+    if base in OF_ALL and (name := "packets_sent") in rows and rows[name].notna().all():
+        return rows[name].astype(float)
     if base in PACKETS:
         return rows["bytes"].astype(float)
     if base in DOWNLOADS and "requests" in rows:
@@ -57,6 +65,21 @@ def _own(rows: pd.DataFrame, metric: str) -> pd.Series[float] | None:
     return ((decided - delivered) / decided.where(decided > 0)).clip(lower=0.0)
 
 
+def _rows(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """The flows that are counted together."""
+    rows = rows_of(results, cells)
+    return rows if parts(metric)[0] in OF_ALL else carriers(rows, metric)
+
+
+def _by_link(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """The mean over runs of the mean over links, by cell."""
+    name, runs = BY_LINK[parts(metric)[0]], results.runs
+    if name not in runs:
+        return pd.Series(dtype=float)
+    runs = runs[(runs["status"] == "ok") & runs["cell"].isin([c.name for c in cells])]
+    return runs[name].astype(float).groupby(runs["cell"]).mean().dropna()
+
+
 def _by_cell(values: pd.Series[float], rows: pd.DataFrame) -> pd.Series[float]:
     """The mean over runs of the mean over flows."""
     runs = values.groupby([rows["cell"], rows["run"]]).mean()
@@ -65,7 +88,7 @@ def _by_cell(values: pd.Series[float], rows: pd.DataFrame) -> pd.Series[float]:
 
 def _greatest(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
     """Which part the flow that counts most has in each cell, on the mean; of several flows."""
-    rows = carriers(rows_of(results, cells), metric)
+    rows = _rows(results, cells, metric)
     weights = _weights(rows, metric, cells)
     return pd.Series(dtype=float) if weights is None else greatest(rows, weights)
 
@@ -89,14 +112,18 @@ def _otherwise(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataF
     apart by one than by the other.
     """
     none = pd.DataFrame()
-    rows = carriers(rows_of(results, cells), metric)
-    if _weights(rows, metric, cells) is None or (own := _own(rows, metric)) is None:
+    rows = _rows(results, cells, metric)
+    if _weights(rows, metric, cells) is None:
         return none
-    if parts(metric)[0] in DOWNLOADS:
-        rows = rows[rows["requests"] > 0]
-        own = own[rows.index]
-    several = rows.groupby(["cell", "run"])["flow"].transform("size") > 1
-    flows = _by_cell(own[several], rows[several])
+    if parts(metric)[0] in BY_LINK:
+        flows = _by_link(results, cells, metric)
+    elif (own := _own(rows, metric)) is None:
+        return none
+    else:
+        if parts(metric)[0] in DOWNLOADS:
+            rows = rows[rows["requests"] > 0]
+        several = rows.groupby(["cell", "run"])["flow"].transform("size") > 1
+        flows = _by_cell(own[rows.index][several], rows[several])
     together = {c.name: results.sample(metric, c.labels).mean() for c in cells if c.name in flows}
     both = pd.DataFrame({"together": pd.Series(together, dtype=float), "flows": flows}).dropna()
     both = both[(both > 0).all(axis=1)]
@@ -132,19 +159,20 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     by_flows = [_otherwise(results, group, metric) for group in groups]
     if any(len(both) for both in by_flows):
         both = max(by_flows, key=_spread)
-        unit, scale = metric_of(metric).unit, metric_of(metric).scale
+        unit, scale = f" {metric_of(metric).unit}".rstrip(), metric_of(metric).scale
+        each = "links" if base in BY_LINK else "flows"
         told = [
-            f"{cell} has {both['together'][cell] / scale:.3g} {unit} together and "
-            f"{both['flows'][cell] / scale:.3g} {unit} as the mean of its flows"
+            f"{cell} has {both['together'][cell] / scale:.3g}{unit} together and "
+            f"{both['flows'][cell] / scale:.3g}{unit} as the mean of its {each}"
             for cell in (both["ratio"].idxmax(), both["ratio"].idxmin())
         ]
-        have = "counted together, where flows have unlike parts in it"
+        have = f"counted together, where {each} have unlike parts in it"
         return f"{what} {have}: {', '.join(told)}. {rest}"
     every = [_greatest(results, group, metric) for group in groups]
     found = max(every, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
     if found is None or not apart(found):
         return ""
-    of = "downloads" if base in DOWNLOADS else "bytes"
+    of = "downloads" if base in DOWNLOADS else "packets" if base in OF_ALL else "bytes"
     return (
         f"{what} counted together, and flows have unlike parts in it: the one with most has "
         f"{found.max():.0%} of the {of} in {found.idxmax()} and {found.min():.0%} in "

@@ -28,6 +28,7 @@ COLUMNS = frozenset({
     "wall_s", "repeated", "sim_seconds", "trace_hash", "stamp",
     "delay_finished_s", "delay_median_finished_s", "delay_p95_finished_s", "delay_p99_finished_s",
     "known_finished_s", "delay_cut_off",
+    "mac_loss_by_link", "mac_retries_by_link",
     "splitters_retransmissions", "splitters_timeouts", "splitters_wait_s",
     # Of `divergence.parquet`.
     "substrate", "paired", "ks", "verdict",
