@@ -52,14 +52,22 @@ def udp(app: str) -> str:
     return f'[[scenario.flow]]\nfrom = "n1"\nto = "n4"\nprotocol = "udp"\nrate = "50k"\n{app}'
 
 
+def browser(begin: str, end: str) -> str:
+    ends = f'from = "{begin}"\nto = "{end}"'
+    return f'[[scenario.flow]]\n{ends}\nprotocol = "tcp-sack"\napp = "http"'
+
+
 @pytest.mark.parametrize(
     ("given", "step"),
     [
         (plan(), True),
-        (plan('["2ms"]'), False),
+        (plan('["3ms"]'), False),
         (plan(more='host.queue = { kind = "codel" }'), False),
         (plan(flow=udp("")), True),
-        (plan(flow=udp('app = "onoff"')), False),
+        (plan(flow=udp('app = "onoff"\non = "1s"\noff = "1s"')), True),
+        (plan('["20us"]'), True),
+        (plan(flow=browser("n1", "n4")), False),
+        (plan(flow=browser("n3", "n2")), False),
     ],
 )
 def test_what_is_random_breaks_the_step(given: plans.Plan, step: bool) -> None:
@@ -71,7 +79,8 @@ def test_what_is_random_breaks_the_step(given: plans.Plan, step: bool) -> None:
     ("words", "step"),
     [
         ("linear,2,wire=8Mb/s", True),
-        ("linear,3,wire=8Mb/s,variation=1ms", False),
+        ("linear,3,wire=8Mb/s,variation=2ms", False),
+        ("linear,3,wire=8Mb/s,variation=1ms", True),
         ("linear,3,wire=8Mb/s,loss=1%", False),
         ("linear,3,wire=8Mb/s,loss=0", True),
         ("linear,3", False),
@@ -99,3 +108,57 @@ def test_shares_by_such_a_step_have_no_colour(tmp_path: Path) -> None:
         assert WORDS not in unlike.reasons(found, cells["10ms"], metric)
     told = phases.warnings(found.plan)
     assert "random in tcp-newreno_0ms, tcp-cubic_0ms: wires without variation" in told[0]
+
+
+HIDDEN = """
+name = "hidden"
+runs = 6
+metrics = ["loss", "goodput"]
+[scenario]
+topology.words = "linear,3"
+stop.time = "5s"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "udp"
+rate = "{rate}"
+{more}
+[[scenario.flow]]
+from = "n3"
+to = "n2"
+protocol = "udp"
+rate = "500k"
+{more}
+{flow}
+[vary]
+"radio.attempts" = [1, 4]
+"""
+SAME = "datagrams leave at the same moments in all runs"
+
+
+@pytest.mark.parametrize(
+    ("rate", "more", "flow", "same"),
+    [
+        ("500k", "", "", True),
+        ("500k", 'start = "5ms"', "", True),
+        ("500k", 'jitter = "1s"', "", False),
+        ("400k", "", "", False),
+    ],
+)
+def test_datagrams_of_one_rate_meet_always_or_never(
+    tmp_path: Path, rate: str, more: str, flow: str, same: bool
+) -> None:
+    found = wifu.campaign(
+        plans.parse(HIDDEN.format(rate=rate, more=more, flow=flow)), tmp_path / "r"
+    )
+    for metric in ("loss", "goodput"):
+        assert (SAME in unlike.reasons(found, found.plan.cells, metric)) is same
+        assert ("leave at one rate and begin at" in said(found, metric)) is same
+    assert any("leave at one rate" in told for told in phases.warnings(found.plan)) is same
+
+
+def test_beside_a_connection_it_is_of_their_own_metrics_alone() -> None:
+    flow = '[[scenario.flow]]\nfrom = "n1"\nto = "n3"\nprotocol = "tcp-sack"'
+    given = plans.parse(HIDDEN.format(rate="500k", more="", flow=flow))
+    assert phases.warnings(given) == []
+    assert phases.together(given.cells[0].scenario) == [1, 2]

@@ -129,6 +129,17 @@ def test_who_is_shut_out_counts_for_little_and_that_is_told(tmp_path: Path) -> N
     assert TOGETHER not in unlike.reasons(alone, alone.plan.cells, "retransmissions")
 
 
+def test_parts_that_change_sides_are_no_less_unlike(tmp_path: Path) -> None:
+    def flows(*octets: int) -> list[dict[str, Any]]:
+        return [{"last_byte_s": 4.0, "retransmissions": 3, "bytes": n} for n in octets]
+
+    given = {"tcp-reno": flows(3 * 10**6, 10**6), "tcp-newreno": flows(10**6, 3 * 10**6)}
+    found = made(tmp_path, given)
+    assert TOGETHER in unlike.reasons(found, found.plan.cells, "retransmissions")
+    words = "flow 1 has 75% of the bytes in tcp-reno and 25% in tcp-newreno"
+    assert words in said(found, "retransmissions")
+
+
 def test_who_asks_seldom_counts_for_little_in_percentiles_of_downloads(tmp_path: Path) -> None:
     text = PLAN.replace('app = "file"', 'app = "request"').replace("bytes =", "# bytes =")
     assert 'app = "request"' in text, "what is tested here"

@@ -9,7 +9,7 @@ from wifu import values
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.metrics import parts
-from wifu.rows import Results, carriers, flows_of, rows_of
+from wifu.rows import RATES, Results, carriers, flows_of, rows_of
 from wifu.stamps import first
 
 MOST = 10
@@ -35,7 +35,7 @@ def _uploads(flow: Mapping[str, Any]) -> bool:
 def _flows(cell: Cell, metric: str) -> list[int]:
     """The flows of a cell, of those that a metric is of, whose questions are larger."""
     base, only = parts(metric)
-    if base not in OF_ANSWERS and not base.startswith("rtt_p"):
+    if base not in (*OF_ANSWERS, *RATES) and not base.startswith("rtt_p"):
         return []
     return [n for n, flow in flows_of(cell) if only in (None, n) and _uploads(flow)]
 
@@ -56,6 +56,8 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         "them is not in it"
     )
     rows = carriers(rows_of(results, cells), metric)
+    if parts(metric)[0] in RATES:
+        return f"{told} (`asked_bytes` of results.parquet). There is neither colour nor bold."
     if "asked_retransmissions" in rows and rows["asked_retransmissions"].notna().any():
         known = rows["asked_retransmissions"].notna() & rows["flow"].isin(flows)
         by = rows[known].groupby("cell", sort=False)

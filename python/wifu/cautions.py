@@ -499,5 +499,6 @@ SAID = (
     cutoff.none_of_them,
     pooled.words,
     phases.words,
+    phases.moments,
 )
 """What there is to say, each of a metric in some cells."""

@@ -108,6 +108,7 @@ def _of_words(words: str) -> list[dict[str, Any]]:
     sizes = [int(w) for w in rest if w.isdigit()]
     nodes = [f"n{k}" for k in range(1, 1 + (sizes[0] if shape == "linear" and sizes else 2))]
     own: dict[str, Any] = {key: keys[key] for key in ("queue", "variation", "loss") if key in keys}
+    own["rate"] = keys["wire"]
     return [{"a": a, "b": b, **own} for a, b in pairwise(nodes)]
 
 

@@ -1,4 +1,5 @@
-"""Flows over wires on which nothing is random: their packets keep step at a full queue.
+"""Flows over wires on which nothing is random: their packets keep step at a full queue. And
+datagrams at one rate, which meet on the air always or never.
 
 Packets of one size arrive at a bottleneck whenever one leaves it, or a fraction of that later, and
 which flow finds the last place is decided by that fraction: phase effects (Floyd and Jacobson,
@@ -21,7 +22,15 @@ from wifu.rows import RATES, SHARES, Results
 from wifu.stamps import first
 
 RANDOM = ("http", "onoff", "trace")
-"""Applications whose packets are in step with nothing."""
+"""Applications whose packets are in step with nothing; over connections, which fill what there is.
+Datagrams that talk and pause are too few to break a step.
+"""
+
+PACKET = 12_000
+"""Bits of a packet: a step is broken by what varies by as long as that takes at a bottleneck."""
+
+SENT = {"size": 1_500, "rate": 0.0}
+"""Bytes of a datagram that says nothing of it; one without a rate is in step with nobody."""
 
 Scenario = Mapping[str, Any]
 
@@ -33,26 +42,111 @@ def in_step(scenario: Scenario) -> bool:
     names = {str(wire.get(end)) for wire in wires for end in ("a", "b")}
     if not wires or any(on_air(topology, node) for node in names):
         return False
-    if any(_some(wire.get(key)) for wire in wires for key in ("variation", "loss")):
+    if any(_some(wire.get("loss")) for wire in wires) or _varied(wires):
         return False
     if isinstance((scenario.get("host") or {}).get("queue"), dict):
         return False  # a discipline drops by its own clock
     carried = [flow for flow in flows if flow.get("protocol") != "udp"]
-    return len(carried) > 1 and not any(flow.get("app") in RANDOM for flow in flows)
+    steady = [flow for flow in carried if flow.get("app") not in RANDOM]
+    ends = {flow.get(end) for flow in carried if flow not in steady for end in ("from", "to")}
+    crossed = any(flow.get(end) in ends for flow in steady for end in ("from", "to"))
+    return len(steady) > 1 and not crossed
+
+
+def _varied(wires: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether delays vary by the time of a packet at the slowest wire."""
+    try:
+        slowest = min(values.rate(wire.get("rate", 0)) for wire in wires)
+        most = max(values.seconds(wire.get("variation", 0)) for wire in wires)
+    except LabError:
+        return True  # what is wrong is told where it is checked
+    return slowest > 0 and most >= PACKET / slowest
 
 
 def _some(value: object) -> bool:
-    """Whether a time or a share is more than none."""
+    """Whether a share is more than none."""
     try:
-        return bool(value) and values.seconds(str(value).rstrip("%")) > 0
-    except LabError:
-        return True  # what is wrong is told where it is checked
+        return bool(value) and float(str(value).rstrip("%")) > 0
+    except ValueError:
+        return True
+
+
+def together(scenario: Scenario) -> list[int]:
+    """Flows of datagrams that leave at the same moments in all runs: at one rate, by one size, and
+    none of them begins by chance.
+    """
+    by: dict[float, list[int]] = {}
+    nodes: dict[float, set[str]] = {}
+    for n, flow in listed_flows(scenario):
+        if flow.get("protocol") != "udp" or flow.get("app") == "onoff" or flow.get("jitter"):
+            continue
+        try:
+            size = values.octets(flow.get("size", SENT["size"]))
+            rate = values.rate(flow.get("rate", SENT["rate"]))
+        except LabError:
+            continue
+        if rate > 0:
+            by.setdefault(size * 8 / rate, []).append(n)
+            nodes.setdefault(size * 8 / rate, set()).add(str(flow.get("from")))
+    found = [flows for period, flows in by.items() if len(nodes[period]) > 1]
+    return max(found, key=len, default=[])
+
+
+def meeting(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether a metric of datagrams alone is decided by such moments in some of these cells."""
+    base, only = parts(metric)
+    of = base in (*RATES, "loss") or base.startswith(("mac_", "one_way", "latency_added"))
+    if not of or results.plan.runner != "mesh" or results.plan.substrate != "sim":
+        return False
+    for cell in cells:
+        flows, own = dict(listed_flows(cell.scenario)), together(cell.scenario)
+        alone = all(flow.get("protocol") == "udp" for flow in flows.values())
+        # A step has to do with the air, where who sends at once collides.
+        radios = not wires_of(topology_of(cell.scenario))
+        if own and radios and (alone if only is None else only in own):
+            return True
+    return False
+
+
+def moments(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """The same in words."""
+    found = [cell for cell in cells if meeting(results, [cell], metric)]
+    if not found:
+        return ""
+    flows = first([str(n) for n in together(found[0].scenario)], 4)
+    return (
+        f"Datagrams of flows {flows} leave at one rate and begin at moments that are the same in "
+        "all runs: whether they meet on the air is decided by that, once for all, of which "
+        "intervals know nothing. There is neither colour nor bold; a `jitter` of as long as a "
+        "period gives each run moments of its own."
+    )
 
 
 def warnings(plan: Plan) -> list[str]:
     """The same in words, of a plan's cells."""
     if plan.runner != "mesh" or plan.substrate != "sim":
         return []
+    return [*_steps(plan), *_moments(plan)]
+
+
+def _moments(plan: Plan) -> list[str]:
+    """Cells whose flows are all of datagrams that leave at the same moments in all runs."""
+    found = []
+    for cell in plan.cells:
+        alone = all(flow.get("protocol") == "udp" for _, flow in listed_flows(cell.scenario))
+        if alone and not wires_of(topology_of(cell.scenario)) and together(cell.scenario):
+            found.append(cell)
+    if not found:
+        return []
+    flows = first([str(n) for n in together(found[0].scenario)], 4)
+    return [
+        f"datagrams of flows {flows} leave at one rate and begin at moments that are the same in "
+        "all runs, which decides once for all whether they meet on the air: a `jitter` of as long "
+        "as a period gives each run moments of its own."
+    ]
+
+
+def _steps(plan: Plan) -> list[str]:
     found = [cell.name for cell in plan.cells if in_step(cell.scenario)]
     if not found:
         return []
@@ -62,7 +156,7 @@ def warnings(plan: Plan) -> list[str]:
         "connections. Their packets keep step at a full queue, and a fraction of a packet's time "
         "decides which flow loses (phase effects: Floyd and Jacobson 1992), run for run alike: how "
         "flows share says little of protocols. A `variation` of the wires before the bottleneck, "
-        "of as long as that takes for some packets, or a little random traffic breaks it."
+        "of as long as that takes for some packets, breaks it."
     ]
 
 
@@ -86,5 +180,5 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         "Nothing on the way of these flows is random, and they keep step at a full queue: how they "
         "share is decided by a fraction of a packet's time (phase effects), alike in all runs, of "
         "which intervals know nothing. There is neither colour nor bold; a `variation` of the "
-        "wires, or a little random traffic, breaks the step."
+        "wires breaks the step."
     )

@@ -102,6 +102,23 @@ def greatest(rows: pd.DataFrame, weights: pd.Series[float]) -> pd.Series[float]:
     return (runs["max"] / runs["sum"]).groupby("cell").mean()
 
 
+def _moved(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """Which part the flow whose part is most apart has in each cell, on the mean; its number is the
+    name. Nothing if that is not too far.
+    """
+    none = pd.Series(dtype=float)
+    rows = _rows(results, cells, metric)
+    if (weights := _weights(rows, metric, cells)) is None or rows.empty:
+        return none
+    runs = [rows["cell"], rows["run"]]
+    share = weights / weights.groupby(runs).transform("sum").where(lambda x: x > 0)
+    means = share.groupby([rows["flow"], rows["cell"]]).mean().unstack("cell").dropna(axis=1)
+    spread = means.max(axis=1) - means.min(axis=1)
+    if means.shape[1] < 2 or spread.empty or spread.max() <= APART:
+        return none
+    return means.loc[spread.idxmax()]
+
+
 def apart(found: pd.Series[float]) -> bool:
     """Whether such parts are too far apart to say nothing of it."""
     return len(found) > 1 and bool(found.max() - found.min() > APART)
@@ -140,7 +157,11 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether flows have other parts in what is counted together in some of these cells, so that
     they count for more or less of it there.
     """
-    return apart(_greatest(results, cells, metric)) or len(_otherwise(results, cells, metric)) > 0
+    return (
+        apart(_greatest(results, cells, metric))
+        or len(_moved(results, cells, metric)) > 0
+        or len(_otherwise(results, cells, metric)) > 0
+    )
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -170,11 +191,16 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return f"{what} {have}: {', '.join(told)}. {rest}"
     every = [_greatest(results, group, metric) for group in groups]
     found = max(every, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
+    whose = "the one with most"
     if found is None or not apart(found):
-        return ""
+        moved = [_moved(results, group, metric) for group in groups]
+        found = max(moved, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
+        if found is None or not len(found):
+            return ""
+        whose = f"flow {found.name}"
     of = "downloads" if base in DOWNLOADS else "packets" if base in OF_ALL else "bytes"
     return (
-        f"{what} counted together, and flows have unlike parts in it: the one with most has "
+        f"{what} counted together, and flows have unlike parts in it: {whose} has "
         f"{found.max():.0%} of the {of} in {found.idxmax()} and {found.min():.0%} in "
         f"{found.idxmin()}. {rest}"
     )

@@ -82,6 +82,11 @@ def arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
         # Under load those are not counted of which it is known that they were on their way.
         unless = ", where nobody counts packets," if loaded else ""
         way = f"lost, or{unless} on their way when the run ended"
+        spreads = _spreads(results, cells, metric)
+        flow = max(spreads, key=lambda n: spreads[n], default=None)
+        if flow is not None and spreads[flow] > max(SELECTED, max(lost) - min(lost)):
+            own, _ = _lost(results, cells, f"{parts(metric)[0]}@{flow}")
+            of += f", of flow {flow} alone {min(own.values()):.1%} to {max(own.values()):.1%},"
         told.append(f"{of} did not arrive{most}, by cell: {way}")
     rows = rows_of(results, cells)
     none = rows["flow_protocol"].eq("udp") & (rows["bytes"].eq(0) | rows["loaded_samples"].eq(0))
@@ -152,7 +157,9 @@ def _samples(rows: pd.DataFrame, kind: str) -> pd.Series[float]:
     counted = rows[f"{kind}_samples"].astype(float)
     if kind == "one_way" and (met := rows["loaded_samples"].astype(float) > 0).any():
         counted = rows["loaded_samples"].astype(float).where(met)
-    return counted.groupby(rows["cell"]).mean().dropna()
+    # Who has few values of its own counts as much in a mean over flows.
+    by_flow = counted.groupby([rows["cell"], rows["flow"]]).mean()
+    return by_flow.groupby("cell").min().dropna()
 
 
 def _downloads(rows: pd.DataFrame) -> pd.Series[float]:
@@ -192,6 +199,20 @@ def selected(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """
     if not of_datagrams(metric):
         return False
-    lost, _ = _lost(results, cells, metric)
-    shares = [lost[c.name] for c in cells if c.name in lost]
-    return bool(shares) and max(shares) - min(shares) > SELECTED
+    return max(_spreads(results, cells, metric).values(), default=0.0) > SELECTED
+
+
+def _spreads(results: Results, cells: Sequence[Cell], metric: str) -> dict[int, float]:
+    """By how much the shares of each flow's datagrams that did not arrive are apart, by its number:
+    a mean over flows is of few datagrams as much as of many.
+    """
+    base, only = parts(metric)
+    rows = rows_of(results, cells)
+    flows = sorted(set(rows.loc[rows["flow_protocol"].eq("udp"), "flow"]))
+    found = {}
+    for n in flows if only is None else [only]:
+        lost, _ = _lost(results, cells, f"{base}@{n}")
+        shares = [lost[c.name] for c in cells if c.name in lost]
+        if shares:
+            found[int(n)] = max(shares) - min(shares)
+    return found

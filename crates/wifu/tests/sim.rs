@@ -60,7 +60,12 @@ fn flows_that_keep_step_at_a_queue_are_told() {
     assert!(said("linear,3,wire=5Mb/s", "--flow n1:n3:udp,rate=50k"));
     assert!(!said("linear,3,wire=5Mb/s,variation=3ms", ""));
     assert!(!said("linear,3,wire=5Mb/s,loss=1%", ""));
+    assert!(said("linear,3,wire=5Mb/s,variation=1ms", ""));
     assert!(!said(
+        "linear,3,wire=5Mb/s",
+        "--flow n1:n3:tcp-sack,app=http"
+    ));
+    assert!(said(
         "linear,3,wire=5Mb/s",
         "--flow n1:n3:udp,app=onoff,on=100ms,off=100ms,rate=50k"
     ));

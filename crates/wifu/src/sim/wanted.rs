@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wifu_radio::plan::{Plan, WirePlan};
 use wifu_sim::scenario::{AppKind, FlowSpec, Scenario};
-use wifu_wire::Span;
 
 /// Flows that are named.
 const NAMED: usize = 8;
@@ -69,16 +68,31 @@ pub(super) const IN_STEP: &str = "Nothing on the way is random: flows keep step 
      decides how they share it (phase effects), whatever the seed; a `variation` of the wires \
      breaks the step\n";
 
+/// Bits of a packet.
+const PACKET: f64 = 12_000.0;
+
 /// Whether several flows over connections cross wires alone, and nothing there is random.
 pub(super) fn in_step(plan: &Plan, scenario: &Scenario) -> bool {
     let wired = |n: u16| plan.nodes[usize::from(n)].wired_only;
-    let steady =
-        |w: &WirePlan| wired(w.a) && wired(w.b) && w.loss == 0.0 && w.variation == Span::ZERO;
+    let steady = |w: &WirePlan| wired(w.a) && wired(w.b) && w.loss == 0.0;
+    let slowest = plan.wires.iter().map(|w| w.rate.0).min();
+    let most = plan.wires.iter().map(|w| w.variation).max();
+    let (Some(slowest), Some(most)) = (slowest, most) else {
+        return false;
+    };
+    // What varies by less than a packet takes at the bottleneck breaks no step.
+    let varied = most.as_secs_f64() * slowest as f64 >= PACKET;
     let random = |f: &FlowSpec| matches!(f.app, AppKind::Http | AppKind::OnOff | AppKind::Trace);
-    let flows = &scenario.flow;
-    let carried = flows.iter().filter(|f| f.protocol != "udp").count();
-    let bare = scenario.host.queue.is_none() && !flows.iter().any(random);
-    carried > 1 && bare && !plan.wires.is_empty() && plan.wires.iter().all(steady)
+    // Neither do datagrams that talk and pause, which are few.
+    let carried = scenario.flow.iter().filter(|f| f.protocol != "udp");
+    let (loose, tied): (Vec<&FlowSpec>, Vec<&FlowSpec>) = carried.partition(|f| random(f));
+    let meets = |a: &FlowSpec, b: &FlowSpec| {
+        let ends = [&b.from, &b.to];
+        ends.contains(&&a.from) || ends.contains(&&a.to)
+    };
+    let crossed = loose.iter().any(|a| tied.iter().any(|b| meets(a, b)));
+    let bare = scenario.host.queue.is_none() && !varied && !crossed;
+    tied.len() > 1 && bare && plan.wires.iter().all(steady)
 }
 
 /// Flows by their numbers, of which the first are named.
