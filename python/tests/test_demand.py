@@ -165,3 +165,31 @@ protocol = ["tcp-newreno", "tcp-linux"]
     results: Any = SimpleNamespace(plan=plan)
     for metric in ("srtt", "srtt@1", "srtt@2"):
         assert demand.held(results, plan.cells, metric), metric
+
+
+def test_flows_that_all_have_rates_want_what_they_say() -> None:
+    """Datagrams of unlike rates share nothing evenly, and need not."""
+    text = """
+name = "rates"
+runs = 2
+metrics = ["jain", "weakest"]
+[scenario]
+topology.words = "linear,3"
+stop.time = "1s"
+[[scenario.flow]]
+from = "n1"
+to = "n3"
+protocol = "udp"
+rate = "300k"
+[[scenario.flow]]
+from = "n3"
+to = "n1"
+protocol = "udp"
+rate = "{rate}"
+[vary]
+"radio.rate" = ["24M", "6M"]
+"""
+    apart = plans.parse(text.replace("{rate}", "6M"))
+    assert demand._content(apart.cells, "jain") == [1, 2]
+    alike = plans.parse(text.replace("{rate}", "300k"))
+    assert demand._content(alike.cells, "jain") == []

@@ -94,6 +94,21 @@ def test_wires_of_words_and_radios(words: str, step: bool) -> None:
     assert outlets.wires_of({}) == []
 
 
+@pytest.mark.parametrize(
+    ("rate", "begin", "step"),
+    [("5Mb/s", "s", True), ("20Mb/s", "s", False), ("5Mb/s", "n2", False)],
+)
+def test_servers_behind_a_gateway_keep_step_too(rate: str, begin: str, step: bool) -> None:
+    """What radios carry on has passed the wires before, if these are the narrower."""
+    wires = [{"a": "s1", "b": "r"}, {"a": "s2", "b": "r"}, {"a": "r", "b": "n1"}]
+    nodes = [{"name": name, "wired_only": True} for name in ("s1", "s2", "r")]
+    topology = {"words": "linear,2,rate=24M", "node": nodes}
+    topology["wire"] = [{**w, "rate": rate, "delay": "5ms"} for w in wires]
+    starts, end = (("s1", "s2"), "n2") if begin == "s" else (("n2", "n1"), "s1")
+    flows = [{"from": start, "to": end, "protocol": "tcp-sack"} for start in starts]
+    assert phases.in_step({"topology": topology, "flow": flows}) is step
+
+
 def test_shares_by_such_a_step_have_no_colour(tmp_path: Path) -> None:
     """A millisecond decides who has nine tenths, in all runs; a little variation undoes it."""
     found = wifu.campaign(plan('["0ms", "10ms"]'), tmp_path / "r")
@@ -107,7 +122,7 @@ def test_shares_by_such_a_step_have_no_colour(tmp_path: Path) -> None:
         assert ("phase effects" in said(found, metric)) is step
         assert WORDS not in unlike.reasons(found, cells["10ms"], metric)
     told = phases.warnings(found.plan)
-    assert "random in tcp-newreno_0ms, tcp-cubic_0ms: wires without variation" in told[0]
+    assert "random in tcp-newreno_0ms, tcp-cubic_0ms: there are wires without" in told[0]
 
 
 HIDDEN = """

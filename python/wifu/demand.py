@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,15 +31,23 @@ def _paced(flow: Mapping[str, Any]) -> bool:
 
 
 def _content(cells: Sequence[Cell], metric: str) -> list[int]:
-    """Flows over connections that pause, where others beside them take all that they get."""
+    """Flows that pause or have a rate, where others beside them ask for something else."""
     if parts(metric)[0] not in SHARES:
         return []
     found: set[int] = set()
     for cell in cells:
-        own = {n: _paced(flow) for n, flow in flows_of(cell) if flow.get("protocol") != "udp"}
-        if len(set(own.values())) > 1:
-            found |= {n for n, paced in own.items() if paced}
+        flows = dict(flows_of(cell))
+        over = {n: flow for n, flow in flows.items() if flow.get("protocol") != "udp"}
+        own = over or flows
+        if len({_demand(flow) for flow in own.values()}) > 1:
+            found |= {n for n, flow in own.items() if _paced(flow)}
     return sorted(found)
+
+
+def _demand(flow: Mapping[str, Any]) -> str:
+    """What a flow asks for, wherever and whenever."""
+    elsewhere = ("from", "to", "protocol", "start", "jitter", "stop_at")
+    return json.dumps({k: v for k, v in flow.items() if k not in elsewhere}, sort_keys=True)
 
 
 def content(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -53,9 +62,9 @@ def wants(results: Results, cells: Sequence[Cell], metric: str) -> str:
     whose = numbered(flows)
     return (
         f"{whose[0].upper()}{whose[1:]} {'pauses' if len(flows) == 1 else 'pause'} by the "
-        "application, and may have all that is asked for: beside flows that take what they get a "
-        "share is what one wanted, and that of the others grows less fair the faster they are. "
-        "There is neither colour nor bold."
+        "application, or by a rate, and may have all that is asked for: beside flows that ask for "
+        "something else a share is what one wanted, and that of the others grows less fair the "
+        "faster they are. There is neither colour nor bold."
     )
 
 

@@ -39,18 +39,46 @@ def in_step(scenario: Scenario) -> bool:
     """Whether several flows over connections cross wires alone, and nothing there is random."""
     topology, flows = topology_of(scenario), [flow for _, flow in listed_flows(scenario)]
     wires = wires_of(topology)
-    names = {str(wire.get(end)) for wire in wires for end in ("a", "b")}
-    if not wires or any(on_air(topology, node) for node in names):
+    if not wires:
         return False
     if any(_some(wire.get("loss")) for wire in wires) or _varied(wires):
         return False
     if isinstance((scenario.get("host") or {}).get("queue"), dict):
         return False  # a discipline drops by its own clock
     carried = [flow for flow in flows if flow.get("protocol") != "udp"]
-    steady = [flow for flow in carried if flow.get("app") not in RANDOM]
+    # What comes over the air comes by chance; what goes there has passed the wires before, if
+    # these are the narrower.
+    steady = [
+        flow
+        for flow in carried
+        if flow.get("app") not in RANDOM and not on_air(topology, _begin(flow))
+    ]
+    if any(on_air(topology, _end(flow)) for flow in steady) and not _narrow(scenario, wires):
+        return False
     ends = {flow.get(end) for flow in carried if flow not in steady for end in ("from", "to")}
     crossed = any(flow.get(end) in ends for flow in steady for end in ("from", "to"))
     return len(steady) > 1 and not crossed
+
+
+def _begin(flow: Mapping[str, Any]) -> str:
+    """Where the data of a flow begins: of questions and answers, the answers."""
+    return str(flow.get("to" if flow.get("app") == "request" else "from"))
+
+
+def _end(flow: Mapping[str, Any]) -> str:
+    return str(flow.get("from" if flow.get("app") == "request" else "to"))
+
+
+def _narrow(scenario: Scenario, wires: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether some wire is narrower than half the rate that a scenario gives its radios."""
+    topology = topology_of(scenario)
+    words = dict(w.partition("=")[::2] for w in str(topology.get("words", "")).split(","))
+    told = (scenario.get("radio") or {}).get("rate", words.get("rate"))
+    try:
+        slowest = min(values.rate(wire.get("rate", 0)) for wire in wires)
+        return told is not None and 0 < 2 * slowest < values.rate(told)
+    except LabError:
+        return False
 
 
 def _varied(wires: Sequence[Mapping[str, Any]]) -> bool:
@@ -152,9 +180,9 @@ def _steps(plan: Plan) -> list[str]:
         return []
     which = "" if len(found) == len(plan.cells) else f" in {first(found, 4)}"
     return [
-        f"nothing on the way is random{which}: wires without variation, and nobody but flows over "
-        "connections. Their packets keep step at a full queue, and a fraction of a packet's time "
-        "decides which flow loses (phase effects: Floyd and Jacobson 1992), run for run alike: how "
+        f"nothing before a wire's queue is random{which}: there are wires without variation, and "
+        "nobody but flows over connections. Their packets keep step at a full queue, and a "
+        "fraction of a packet's time decides which flow loses (phase effects: Floyd and Jacobson 1992), run for run alike: how "
         "flows share says little of protocols. A `variation` of the wires before the bottleneck, "
         "of as long as that takes for some packets, breaks it."
     ]
@@ -177,8 +205,8 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if not found:
         return ""
     return (
-        "Nothing on the way of these flows is random, and they keep step at a full queue: how they "
-        "share is decided by a fraction of a packet's time (phase effects), alike in all runs, of "
-        "which intervals know nothing. There is neither colour nor bold; a `variation` of the "
-        "wires breaks the step."
+        "Nothing before a wire's queue is random, and flows keep step there once it is full: how "
+        "they share is decided by a fraction of a packet's time (phase effects), alike in all "
+        "runs, of which intervals know nothing. There is neither colour nor bold; a `variation` "
+        "of the wires breaks the step."
     )

@@ -63,7 +63,7 @@ fn flows_that_keep_step_at_a_queue_are_told() {
     assert!(said("linear,3,wire=5Mb/s,variation=1ms", ""));
     assert!(!said(
         "linear,3,wire=5Mb/s",
-        "--flow n1:n3:tcp-sack,app=http"
+        "--flow n1:n3:tcp-sack,app=http,pause=100ms"
     ));
     assert!(said(
         "linear,3,wire=5Mb/s",

@@ -144,7 +144,9 @@ def words(drawn: Sequence[Joined], grey: bool, panels: int) -> tuple[str, str]:
         told.append(
             "A line per direction that carried data frames, on the right of its direction of "
             "travel: colour is the share of attempts that were acknowledged (an RTS that got no "
-            f"CTS is an attempt, too), width the frames carried, {WIDTH.format('link', where)}."
+            f"CTS is an attempt, too), width the frames carried, {WIDTH.format('link', where)}. "
+            "Short frames fail less than long ones, so that a direction which carries "
+            "acknowledgements looks better than one with data over the same link."
         )
     if True in every:
         told.append(
