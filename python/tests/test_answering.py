@@ -47,6 +47,14 @@ def test_uploads_by_questions_are_not_compared_by_answers(tmp_path: Path, base: 
         assert "the questions are larger" in report.render(results, [])
 
 
+def test_uploads_by_questions_have_no_rate_of_their_own(tmp_path: Path) -> None:
+    """Who asks for 200 bytes by 100 kB has the goodput of 200 bytes."""
+    results = found(tmp_path, 'request = "100k"\nresponse = 200')
+    for metric in ("goodput", "aggregate", "starved", "goodput@1"):
+        assert OURS in unlike.reasons(results, results.plan.cells, metric), metric
+        assert "not in it (`asked_bytes` of results.parquet)" in said(results, metric)
+
+
 def test_answers_that_are_larger_count_as_before(tmp_path: Path) -> None:
     results = found(tmp_path, "request = 200")
     assert OURS not in unlike.reasons(results, results.plan.cells, "retransmissions")

@@ -254,3 +254,64 @@ def test_frames_of_a_weak_link_count_as_much_as_others_have_few(tmp_path: Path) 
     told = said(found, "mac_loss")
     assert "tcp-newreno has 0.633% together and" not in told and "as the mean of its links" in told
     assert TOGETHER not in unlike.reasons(found, found.plan.cells, "goodput")
+
+
+LONGER = "runs lasted more than 10 % longer in some"
+
+
+def test_round_trips_and_losses_of_runs_of_unlike_length_are_not_compared(tmp_path: Path) -> None:
+    """A flow goes on beside a file, whose end is that of the run: its start weighs more there."""
+    file: dict[str, Any] = {"last_byte_s": 9.0, "srtt_s": 0.1}
+    bulk: dict[str, Any] = {"finished": False, "app": "bulk", "srtt_s": 0.1, "last_byte_s": 9.0}
+    both = {"tcp-reno": [file, bulk], "tcp-newreno": [file, bulk]}
+    found = made(tmp_path / "a", both, seconds={"tcp-reno": 10.0, "tcp-newreno": 20.0})
+    for metric in ("srtt", "srtt@2", "rtt_p95", "loss", "mac_retries", "goodput"):
+        assert LONGER in unlike.reasons(found, found.plan.cells, metric), metric
+        assert "lasted between 10 s (tcp-reno) and 20 s" in said(found, metric), metric
+    for metric in ("srtt@1", "delay"):
+        assert LONGER not in unlike.reasons(found, found.plan.cells, metric), metric
+    alike = made(tmp_path / "b", both)
+    assert LONGER not in unlike.reasons(alike, alike.plan.cells, "srtt")
+
+
+def test_frames_that_carry_unlike_segments_are_not_compared(tmp_path: Path) -> None:
+    def flows(size: int) -> list[dict[str, Any]]:
+        counts = {"sent_bytes": 10**6, "data_segments": 10**6 // size, "retransmissions": 0}
+        return [{"last_byte_s": 4.0, **counts}]
+
+    words = "segments are counted, which carry more than 10 % more in some"
+    found = made(tmp_path / "a", {"tcp-reno": flows(1460), "tcp-newreno": flows(536)})
+    for metric in ("loss", "mac_loss", "mac_retries", "retransmissions"):
+        assert words in unlike.reasons(found, found.plan.cells, metric), metric
+    for metric in ("mac_loss", "mac_retries"):
+        assert "a short frame is lost less often" in said(found, metric)
+    assert words not in unlike.reasons(found, found.plan.cells, "timeouts")
+
+
+def test_of_datagrams_each_flow_has_its_share_that_arrived(tmp_path: Path) -> None:
+    """A flow of many hides one of few, of which half did not arrive; a mean has both alike."""
+
+    def flows(lost: float) -> list[dict[str, Any]]:
+        each = {"protocol": "udp", "app": "bulk", "last_byte_s": 9.0, "finished": False}
+        delays = {"p50_s": 0.01, "p95_s": 0.02, "p99_s": 0.03, "samples": 5000}
+        many = {**each, "sent_bytes": 10**8, "bytes": 10**8, "one_way": delays}
+        return [many, {**many, "sent_bytes": 10**6, "bytes": int(10**6 * (1 - lost))}]
+
+    text = PLAN.replace('"aggregate", "jain", "sum_rates"', '"one_way_p95"')
+    text = text.replace('protocol = "{protocol}"', 'protocol = "udp"\nsize = "{size}"')
+    text = text.replace('protocol = ["tcp-reno", "tcp-newreno"]', "size = [100, 200]")
+    text = text.replace('baseline = "tcp-reno"\n', "").replace('app = "file"\nbytes = "1M"\n', "")
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        own = flows(0.5 if scenario["flow"][0]["size"] == 200 else 0.0)
+        own = [{"id": n, "start_s": 0.0, **flow} for n, flow in enumerate(own, 1)]
+        for flow in own:
+            flow["one_way"] = {**flow["one_way"], "p95_s": 0.02 + 0.001 * scenario["run"]}
+        name = f"{scenario['run']}{scenario['flow'][0]['size']}"
+        return FakeResult({"sim_seconds": 60.0, "flows": own, "trace_hash": name}, {})
+
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
+    words = "the shares of datagrams that arrived are more than 5 % apart"
+    assert words in unlike.reasons(found, found.plan.cells, "one_way_p95")
+    assert "of flow 2 alone 0.0% to 50.0%, did not arrive" in said(found, "one_way_p95")
+    assert words not in unlike.reasons(found, found.plan.cells, "one_way_p95@1")

@@ -146,6 +146,7 @@ def test_who_was_over_before_lacks_no_route(tmp_path: Path) -> None:
     assert why(results, "routeless") == ["flows were there for more than 10 % longer in some"]
     words = said(results, "routeless")
     assert "2.9 s (tcp-newreno) to 9 s (tcp-reno)" in words
+    assert why(results, "withdrawals") == why(results, "routeless")
     same = found(tmp_path / "b", lasting, {**lasting, "routeless_s": 0.0}, "routeless")
     assert why(same, "routeless") == [] and "Who is over" not in said(same, "routeless")
 

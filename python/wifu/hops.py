@@ -35,9 +35,10 @@ def by_link(outcome: Mapping[str, Any]) -> dict[str, float | None]:
     """The mean over links of what `per_frame` is of all frames together, as columns of
     `runs.parquet`: a link counts as much as another one, however much it carried.
     """
-    links = [n for n in outcome.get("links") or [] if (n.get("frames") or 0) >= LEAST_FRAMES]
+    every = [n for n in outcome.get("links") or [] if n.get("failed") is not None]
+    links = [n for n in every if (n.get("frames") or 0) >= LEAST_FRAMES]
     failed = [each["failed"] / each["frames"] for each in links]
-    tried = [each.get("tries") or each["attempts"] for each in links]
+    tried = [each.get("tries") or each.get("attempts") or 0 for each in links]
     retries = [
         max(0, n - each["frames"]) / each["frames"] for n, each in zip(tried, links, strict=True)
     ]

@@ -182,9 +182,9 @@ def _steps(plan: Plan) -> list[str]:
     return [
         f"nothing before a wire's queue is random{which}: there are wires without variation, and "
         "nobody but flows over connections. Their packets keep step at a full queue, and a "
-        "fraction of a packet's time decides which flow loses (phase effects: Floyd and Jacobson 1992), run for run alike: how "
-        "flows share says little of protocols. A `variation` of the wires before the bottleneck, "
-        "of as long as that takes for some packets, breaks it."
+        "fraction of a packet's time decides which flow loses (phase effects: Floyd and Jacobson "
+        "1992), run for run alike: how flows share says little of protocols. A `variation` of the "
+        "wires before the bottleneck, of as long as that takes for some packets, breaks it."
     ]
 
 

@@ -279,7 +279,7 @@ def timings(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _spans(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
     """For how long the flow of a run that stayed longest was there on the mean, by cell."""
-    if parts(metric)[0] != "routeless" or "flow" not in results.flows:
+    if parts(metric)[0] not in ("routeless", "withdrawals") or "flow" not in results.flows:
         return pd.Series(dtype=float)
     rows = rows_of(results, cells)
     lasted = (ends(rows) - rows["start_s"].fillna(0.0)).clip(lower=0.0)
@@ -300,9 +300,9 @@ def stayed(results: Results, cells: Sequence[Cell], metric: str) -> str:
     every = [_spans(results, group, metric) for group in groups]
     found = max(every, key=lambda own: float(own.max() / max(own.min(), 1e-9)))
     return (
-        "Who is over lacks no route: flows of compared cells were there for "
-        f"{found.min():.3g} s ({found.idxmin()}) to {found.max():.3g} s ({found.idxmax()}) on the "
-        f"mean. There is neither colour nor bold where that is more than {EVEN - 1:.0%} apart; "
+        "Who is over lacks no route, and sees none withdrawn: flows of compared cells were there "
+        f"for {found.min():.3g} s ({found.idxmin()}) to {found.max():.3g} s ({found.idxmax()}) on "
+        f"the mean. There is neither colour nor bold where that is more than {EVEN - 1:.0%} apart; "
         "flows with `time` stay alike."
     )
 
