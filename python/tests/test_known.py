@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fake import FakeResult
-from test_cautions import PLAN, said
+from test_cautions import PLAN, made, said
 
 import wifu
 from wifu import cutoff, report, transfers, unlike
@@ -158,3 +158,13 @@ def test_times_of_a_file_beside_one_that_asks_are_compared_with_its_own(tmp_path
     plan = plan.replace('protocol = ["tcp-reno", "tcp-newreno"]\n', 'protocol = ["tcp-reno"]\n')
     others = found(tmp_path / "b", plan, flows, [[], []])
     assert OTHERS in unlike.reasons(others, others.plan.cells, "known")
+
+
+def test_in_real_time_nobody_tells_when_a_sender_knew(tmp_path: Path) -> None:
+    found = made(
+        tmp_path, {"tcp-reno": [{"last_byte_s": 4.0}], "tcp-newreno": [{"last_byte_s": 4.0}]}
+    )
+    assert "nobody tells when a sender knew" not in said(found, "known")
+    found.plan = found.plan.variant("emu")
+    assert "nobody tells when a sender knew" in said(found, "known")
+    assert "nobody tells when a sender knew" not in said(found, "delay")

@@ -479,6 +479,7 @@ SAID = (
     ways.asked,
     splits.words,
     knowing.words,
+    knowing.untold,
     answering.words,
     ways.frames,
     ways.spoken,

@@ -81,3 +81,14 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
             f"{by_cell(rows, cells)}), and there is neither colour nor bold."
         )
     return " ".join(told)
+
+
+def untold(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """That in real time nobody tells when a sender knew."""
+    del cells
+    if parts(metric)[0] != "known" or results.plan.substrate == "sim":
+        return ""
+    return (
+        "In real time nobody tells when a sender knew that all had arrived: this is when it had, "
+        "as `delay` is, and the way of the last acknowledgement is not in it."
+    )

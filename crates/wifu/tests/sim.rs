@@ -73,6 +73,18 @@ fn flows_that_keep_step_at_a_queue_are_told() {
 }
 
 #[test]
+fn datagrams_that_always_meet_or_never_are_told() {
+    let said = |first: &str, second: &str| {
+        let flows = format!("--flow n1:n2:udp,{first} --flow n3:n2:udp,{second} --stop 1");
+        printed(&sim(&format!("--topo linear,3 {flows}"))).contains("leave at one rate and begin")
+    };
+    assert!(said("rate=500k", "rate=500k"));
+    assert!(said("rate=500k", "rate=500k,start=5ms"));
+    assert!(!said("rate=500k", "rate=400k"));
+    assert!(!said("rate=500k", "rate=500k,jitter=24ms"));
+}
+
+#[test]
 fn what_is_there_in_vain_is_said_once() {
     let folder = Folder::new("vain");
     let file = folder.file("vain.toml");

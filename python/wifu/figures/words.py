@@ -62,7 +62,8 @@ class Words:
         text = self.level(axis, label)
         if axis is None or (text[:1].isalpha() and text not in self._of_several):
             return text
-        return f"{self.axis(axis)} {text}"
+        name = self.axis(axis)
+        return f"{name}: {text}" if "," in name else f"{name} {text}"
 
     def metric(self, name: str) -> str:
         """A metric without its unit; of a flow alone with its protocol, where levels are called by

@@ -149,7 +149,7 @@ fn together(outcome: &Outcome, wants: &Wants) -> String {
         "all flows: {all} from the first start to the last end, Jain's index {jain:.4}{apart}\n{}{}{}",
         answers(outcome),
         wanted::words(&wants.content),
-        if wants.in_step { wanted::IN_STEP } else { "" }
+        wants.step.unwrap_or_default()
     )
 }
 

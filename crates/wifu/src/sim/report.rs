@@ -34,8 +34,8 @@ pub struct Wants {
     pub profiles: BTreeMap<String, String>,
     /// Why flows may have all that they ask for, by their numbers.
     pub content: BTreeMap<u32, &'static str>,
-    /// Flows keep step at a queue.
-    pub in_step: bool,
+    /// What is said where flows keep step with each other.
+    pub step: Option<&'static str>,
     /// A table of all nodes.
     pub nodes: bool,
     /// A table of all links.
@@ -282,9 +282,10 @@ fn hop_table(outcome: &Outcome, hops: &[&HopOutcome], causes: &Causes) -> String
         sending(outcome, hops),
         ">retries",
         ">propagation",
-        ">attempts",
+        // Of whatever flow, acknowledgements that take it included.
+        ">link: attempts",
         ">failed",
-        "<why (all frames of the link)",
+        "<why",
     ]);
     for h in hops {
         let each = |sum: f64| match h.packets {

@@ -64,15 +64,45 @@ pub(super) fn words(content: &BTreeMap<u32, &'static str>) -> String {
 
 /// Beside an index over shares that a fraction of a packet's time decides (Floyd and Jacobson, "On
 /// Traffic Phase Effects in Packet-Switched Gateways", 1992).
-pub(super) const IN_STEP: &str = "Nothing on the way is random: flows keep step at a full queue, and a fraction of a packet's time \
+const IN_STEP: &str = "Nothing on the way is random: flows keep step at a full queue, and a fraction of a packet's time \
      decides how they share it (phase effects), whatever the seed; a `variation` of the wires \
      breaks the step\n";
+
+/// Where the same is so on the air.
+const AT_ONCE: &str = "Datagrams of several nodes leave at one rate and begin at fixed moments: \
+     whether they meet on the air is decided by these once for all, whatever the seed; a `jitter` \
+     gives each run others\n";
+
+/// What is to be said where flows keep step with each other.
+pub(super) fn step(plan: &Plan, scenario: &Scenario) -> Option<&'static str> {
+    if in_step(plan, scenario) {
+        return Some(IN_STEP);
+    }
+    (plan.wires.is_empty() && at_once(&scenario.flow)).then_some(AT_ONCE)
+}
+
+/// Whether all flows are of datagrams, of which some from unlike nodes are of one rate and size, and
+/// do not begin by chance.
+fn at_once(flows: &[FlowSpec]) -> bool {
+    let steady = |f: &FlowSpec| {
+        f.rate.is_some() && f.app != AppKind::OnOff && f.jitter == FlowSpec::default().jitter
+    };
+    let met = |a: &FlowSpec, b: &FlowSpec| {
+        a.from != b.from && a.rate == b.rate && a.size == b.size && steady(a) && steady(b)
+    };
+    let alone = flows.iter().all(|f| f.protocol == "udp");
+    alone
+        && flows
+            .iter()
+            .enumerate()
+            .any(|(n, a)| flows[n..].iter().any(|b| met(a, b)))
+}
 
 /// Bits of a packet.
 const PACKET: f64 = 12_000.0;
 
 /// Whether several flows over connections cross wires alone, and nothing there is random.
-pub(super) fn in_step(plan: &Plan, scenario: &Scenario) -> bool {
+fn in_step(plan: &Plan, scenario: &Scenario) -> bool {
     let wired = |n: u16| plan.nodes[usize::from(n)].wired_only;
     let steady = |w: &WirePlan| wired(w.a) && wired(w.b) && w.loss == 0.0;
     let slowest = plan.wires.iter().map(|w| w.rate.0).min();
