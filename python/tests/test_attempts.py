@@ -121,3 +121,26 @@ def test_retries_at_the_same_limits_have_colour(tmp_path: Path) -> None:
     found = wifu.campaign(levels(table), tmp_path / "r")
     assert "why" not in found.compare("mac_retries")
     assert report.best_of(found, "mac_retries") == {"near"}
+
+
+def test_rts_on_another_axis_than_the_pair_is_told_too() -> None:
+    """Who compares protocols, and looks along RTS, compares other limits as well."""
+    text = """
+name = "along"
+runs = 2
+[scenario]
+topology.words = "linear,3"
+stop.time = "1s"
+{more}
+[[scenario.flow]]
+from = "n1"
+to = "n3"
+protocol = "{{protocol}}"
+[vary]
+protocol = ["tcp-newreno", "tcp-sack"]
+"radio.rts_threshold" = ["off", 0]
+"""
+    (told,) = alike.differences(plans.parse(text.format(more="")))
+    assert "tried up to 4 (RTS 7) times for 0, 7 for off" in told.sentence()
+    same = "radio.attempts = 7\nradio.attempts_long = 7"
+    assert list(alike.differences(plans.parse(text.format(more=same)))) == []

@@ -207,6 +207,27 @@ def test_time_at_which_nobody_sends_is_nobodys_slowness(tmp_path: Path) -> None:
     assert "(40% to 40% by cell)" in said(at, "aggregate")
 
 
+def test_counts_are_told_along_all_axes(tmp_path: Path) -> None:
+    """Cells that the plan does not compare stand beside each other in a table and on a figure."""
+    text = PLAN.replace("[vary]\n", '[vary]\n"radio.attempts" = [1, 7]\n')
+    text = text.replace("runs = 8", 'runs = 3\npair = "protocol"')
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        many = scenario["radio"]["attempts"] == 7
+        octets = (20 if many else 1) * 10**6 + 1000 * scenario["run"]
+        flow = {"id": 1, "protocol": scenario["flow"][0]["protocol"], "app": "file",
+                "start_s": 0.0, "last_byte_s": 4.0, "finished": True, "bytes": octets,
+                "retransmissions": 9 + scenario["run"]}  # fmt: skip
+        name = f"{octets}{flow['protocol']}"
+        return FakeResult({"sim_seconds": 60.0, "flows": [flow], "trace_hash": name}, {})
+
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
+    assert "delivered from 1 to 20 MB, along whichever axis" in said(found, "retransmissions")
+    assert "along whichever axis" not in said(found, "goodput")
+    alone = [c for c in found.plan.cells if c.labels["radio.attempts"] == 7]
+    assert not any("Counts per run" in n for n in cautions.notes(found, alone, "retransmissions"))
+
+
 def test_a_competitor_without_a_value_is_no_part_of_it(tmp_path: Path) -> None:
     text = PLAN.replace("copies = 2\n", '[[scenario.flow]]\nprotocol = "tcp-cubic"\napp = "bulk"\n')
     one, bulk = {"last_byte_s": 4.0}, {"last_byte_s": 60.0, "finished": False, "app": "bulk"}
@@ -398,7 +419,7 @@ def test_runs_of_unlike_lengths_are_told_of_flows_without_an_end(tmp_path: Path)
     words = "runs of compared cells lasted between 40 s (tcp-newreno) and 60 s (tcp-reno)"
     length = {"tcp-reno": 60.0, "tcp-newreno": 40.0}
     found = made(tmp_path / "a", flows, text, seconds=length)
-    assert words in said(found, "goodput") and words not in said(found, "loss")
+    assert words in said(found, "goodput") and words not in said(found, "timeouts")
     near = made(tmp_path / "b", flows, text, seconds=length | {"tcp-newreno": 56.0})
     assert "runs of compared cells lasted" not in said(near, "goodput")
     over = made(tmp_path / "c", both(9.0, 9.0), text, seconds=length)

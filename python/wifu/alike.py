@@ -194,13 +194,25 @@ def compared(plan: Plan) -> list[str]:
 
 def beside(plan: Plan) -> list[str]:
     """Axes besides `pair` whose levels a reader compares: all, if a plan has no `pair`; else those
-    that a figure has along or beside each other and that change what carries flows.
+    that a figure has along or beside each other and that change what carries flows, and those
+    along which an RTS brings another limit.
     """
     others = [a.name for a in plan.axes if a.name != plan.pair]
     if plan.pair is None:
         return others
     drawn = {str(f[role]) for f in plan.figures for role in ("x", "by") if role in f}
-    return [name for name in others if name in drawn and _carries(plan, name)]
+    return [
+        name
+        for name in others
+        if (name in drawn and _carries(plan, name)) or _announces(plan, name)
+    ]
+
+
+def _announces(plan: Plan, axis: str) -> bool:
+    """Whether an RTS announces frames of some levels of an axis only, which are tried less often
+    then.
+    """
+    return any(_attempts(plan, pair.cells, {})[0] is not None for pair in pairs(plan, None, axis))
 
 
 def _carries(plan: Plan, axis: str) -> bool:

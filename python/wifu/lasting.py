@@ -17,7 +17,7 @@ from wifu.values import seconds
 PART = 0.5
 """Of runs that are over in less than such a part of their `stop.time` it is told."""
 
-OVER = ("rtt_p", "srtt", "loss", "mac_", "passive_loss")
+OVER = ("rtt_p", "srtt", "loss", "mac_", "passive_loss", "delay")
 """What metrics begin with that are of the whole time of flows."""
 
 EVEN = 1.1
@@ -40,6 +40,8 @@ def _unfinished(results: Results, cells: Sequence[Cell], metric: str) -> pd.Data
     if not (by_time or base.startswith(OVER)):
         rows = rows[:0]
     more = rows["finished"].eq(False) & (rows["bytes"] > 0)
+    if base.startswith("delay"):  # a file that was cut off counts with its time so far
+        more &= rows["requests"] > 0
     return rows.assign(more=more & (rows["fault"].isna() if "fault" in rows else True))
 
 

@@ -10,6 +10,7 @@ start changes nothing of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from wifu import values
@@ -31,6 +32,9 @@ PACKET = 12_000
 
 SENT = {"size": 1_500, "rate": 0.0}
 """Bytes of a datagram that says nothing of it; one without a rate is in step with nobody."""
+
+MULTIPLES = 10
+"""Datagrams that meet one in so many of another flow's are of no account."""
 
 Scenario = Mapping[str, Any]
 
@@ -100,24 +104,35 @@ def _some(value: object) -> bool:
 
 
 def together(scenario: Scenario) -> list[int]:
-    """Flows of datagrams that leave at the same moments in all runs: at one rate, by one size, and
-    none of them begins by chance.
+    """Flows of datagrams that leave the nodes of radios at the same moments in all runs: at one
+    rate, or at a multiple of another one's, and beginning by less chance than that takes.
     """
-    by: dict[float, list[int]] = {}
-    nodes: dict[float, set[str]] = {}
+    found: list[tuple[int, float, str]] = []
     for n, flow in listed_flows(scenario):
-        if flow.get("protocol") != "udp" or flow.get("app") == "onoff" or flow.get("jitter"):
+        if flow.get("protocol") != "udp" or flow.get("app") == "onoff":
             continue
         try:
             size = values.octets(flow.get("size", SENT["size"]))
             rate = values.rate(flow.get("rate", SENT["rate"]))
+            by_chance = values.seconds(flow.get("jitter", 0))
         except LabError:
             continue
-        if rate > 0:
-            by.setdefault(size * 8 / rate, []).append(n)
-            nodes.setdefault(size * 8 / rate, set()).add(str(flow.get("from")))
-    found = [flows for period, flows in by.items() if len(nodes[period]) > 1]
-    return max(found, key=len, default=[])
+        node = str(flow.get("from"))
+        if rate > 0 and by_chance < size * 8 / rate and on_air(topology_of(scenario), node):
+            found.append((n, size * 8 / rate, node))
+    meet = {
+        n
+        for (a, one, here), (b, two, there) in combinations(found, 2)
+        if here != there and _multiple(one, two)
+        for n in (a, b)
+    }
+    return sorted(meet)
+
+
+def _multiple(one: float, two: float) -> bool:
+    """Whether a period is a whole number of the other one, and no large one."""
+    ratio = max(one, two) / min(one, two)
+    return ratio < MULTIPLES and abs(ratio - round(ratio)) < 1e-6
 
 
 def meeting(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -129,9 +144,7 @@ def meeting(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     for cell in cells:
         flows, own = dict(listed_flows(cell.scenario)), together(cell.scenario)
         alone = all(flow.get("protocol") == "udp" for flow in flows.values())
-        # A step has to do with the air, where who sends at once collides.
-        radios = not wires_of(topology_of(cell.scenario))
-        if own and radios and (alone if only is None else only in own):
+        if own and (alone if only is None else only in own):
             return True
     return False
 
@@ -143,10 +156,10 @@ def moments(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     flows = first([str(n) for n in together(found[0].scenario)], 4)
     return (
-        f"Datagrams of flows {flows} leave at one rate and begin at moments that are the same in "
-        "all runs: whether they meet on the air is decided by that, once for all, of which "
-        "intervals know nothing. There is neither colour nor bold; a `jitter` of as long as a "
-        "period gives each run moments of its own."
+        f"Datagrams of flows {flows} leave at one rate, or a multiple of it, and begin at moments "
+        "that are the same in all runs: whether they meet on the air is decided by that, once for "
+        "all, of which intervals know nothing. There is neither colour nor bold; a `jitter` of as "
+        "long as a period gives each run moments of its own."
     )
 
 
@@ -162,7 +175,7 @@ def _moments(plan: Plan) -> list[str]:
     found = []
     for cell in plan.cells:
         alone = all(flow.get("protocol") == "udp" for _, flow in listed_flows(cell.scenario))
-        if alone and not wires_of(topology_of(cell.scenario)) and together(cell.scenario):
+        if alone and together(cell.scenario):
             found.append(cell)
     if not found:
         return []

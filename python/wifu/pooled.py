@@ -4,7 +4,9 @@ out sends little, and counts for little, whatever it loses; who is slow asks sel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import combinations
 
 import pandas as pd
 
@@ -33,7 +35,9 @@ APART = 0.1
 """Up to so much of what runs carried may the greatest part of it, which one flow has, be apart."""
 
 OTHERWISE = 1.1
-"""Up to so many times as much may cells be apart by flows as they are by all together."""
+"""Up to so many times otherwise may cells be apart by flows than by all together, whatever it is
+of how far they are apart.
+"""
 
 
 def _weights(rows: pd.DataFrame, metric: str, cells: Sequence[Cell]) -> pd.Series[float] | None:
@@ -95,10 +99,12 @@ def _greatest(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series
 
 def greatest(rows: pd.DataFrame, weights: pd.Series[float]) -> pd.Series[float]:
     """Which part the flow with most of something has in each cell, on the mean over the runs that
-    have several flows.
+    have several flows; nothing where these are unlike many, as each has less the more they are.
     """
     runs = weights.dropna().groupby([rows["cell"], rows["run"]]).agg(["max", "sum", "size"])
     runs = runs[(runs["size"] > 1) & (runs["sum"] > 0)]
+    if runs["size"].groupby("cell").mean().nunique() > 1:
+        return pd.Series(dtype=float)
     return (runs["max"] / runs["sum"]).groupby("cell").mean()
 
 
@@ -146,7 +152,22 @@ def _otherwise(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataF
     both = both[(both > 0).all(axis=1)]
     ratios = both["together"] / both["flows"]
     both = both.assign(ratio=ratios)
-    return both if _spread(both) > OTHERWISE else none
+    apart = [pair for pair in combinations(both.index, 2) if _says_otherwise(both.loc[list(pair)])]
+    if not apart:
+        return none
+    return both.loc[list(max(apart, key=lambda pair: _spread(both.loc[list(pair)])))]
+
+
+def _says_otherwise(both: pd.DataFrame) -> bool:
+    """Whether two cells are apart the other way round, or by less than half or more than twice as
+    much, by their flows as by all together.
+    """
+    if _spread(both) <= OTHERWISE:
+        return False
+    together, flows = (
+        math.log(both[name].iloc[0] / both[name].iloc[1]) for name in ("together", "flows")
+    )
+    return not 0.5 * abs(together) <= flows * math.copysign(1, together) <= 2 * abs(together)
 
 
 def _spread(both: pd.DataFrame) -> float:

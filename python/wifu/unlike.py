@@ -261,9 +261,13 @@ def counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Counts of runs that delivered differently."""
     pairs = [delivered(results, group, metric) for group in compared(results, cells)]
     found = [(least, most) for least, most in pairs if most > EVEN * least]
+    every = delivered(results, cells, metric)
+    worst = max((_times(*pair) for pair in found), default=EVEN)
+    if parts(metric)[0] in COUNTS and _times(*every) > worst:
+        return _along(every, bool(found))
     if not found:
         return ""
-    least, most = max(found, key=lambda pair: pair[1] / pair[0] if pair[0] else np.inf)
+    least, most = max(found, key=lambda pair: _times(*pair))
     if parts(metric)[0] in OF_FINISHED:
         return (
             f"Times of what a flow could send, which runs of compared cells delivered "
@@ -274,6 +278,26 @@ def counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
         f"Counts per run, of compared cells whose runs delivered from {least / 1e6:.3g} "
         f"to {most / 1e6:.3g} MB: there is neither colour nor bold where they are more than "
         f"{EVEN - 1:.0%} apart, as who delivers less has less to repeat."
+    )
+
+
+def _times(least: float, most: float) -> float:
+    """How many times as much."""
+    return most / least if least else np.inf if most else 1.0
+
+
+def _along(every: tuple[float, float], compared: bool) -> str:
+    """Counts of all cells of a table, which are looked at along other axes, too."""
+    return (
+        f"Counts per run, of cells whose runs delivered from {every[0] / 1e6:.3g} to "
+        f"{every[1] / 1e6:.3g} MB, along whichever axis: who delivers less has less to repeat, and "
+        "`goodput` stands for what was delivered"
+        + (
+            ". There is neither colour nor bold where compared ones are more than "
+            f"{EVEN - 1:.0%} apart."
+            if compared
+            else "."
+        )
     )
 
 
