@@ -8,8 +8,8 @@ from fake import FakeResult
 from test_cautions import PLAN, made, said
 
 import wifu
+from wifu import cutoff, unlike
 from wifu import plan as plans
-from wifu import unlike
 
 HELD = "how long receivers held acknowledgements back is more than 5 % apart"
 TOGETHER = "flows have other parts in what is counted together"
@@ -315,3 +315,34 @@ def test_of_datagrams_each_flow_has_its_share_that_arrived(tmp_path: Path) -> No
     assert words in unlike.reasons(found, found.plan.cells, "one_way_p95")
     assert "of flow 2 alone 0.0% to 50.0%, did not arrive" in said(found, "one_way_p95")
     assert words not in unlike.reasons(found, found.plan.cells, "one_way_p95@1")
+
+
+KINDS = "downloads of unlike kinds are in one number"
+
+
+def test_requests_and_files_in_one_number_have_no_colour(tmp_path: Path) -> None:
+    """A file takes most of a mean, and quicker answers are hidden by it."""
+    more = '[[scenario.flow]]\nprotocol = "tcp-cubic"\napp = "{app}"\n{octets}\n'
+
+    def found(name: str, app: str, octets: str) -> wifu.Results:
+        text = PLAN.replace("copies = 2\n", more.format(app=app, octets=octets))
+        done = [{"start_s": 0.1 * k, "delay_s": 0.05, "bytes": 9} for k in range(12)]
+        other: dict[str, Any] = {
+            "last_byte_s": 3.0,
+            "app": app,
+            "requests": done if app == "request" else [],
+        }
+        both: list[dict[str, Any]] = [{"last_byte_s": 9.0}, other]
+        return made(tmp_path / name, {"tcp-reno": both, "tcp-newreno": both}, text)
+
+    asks = found("a", "request", "")
+    for metric in ("delay", "delay_p95"):
+        assert KINDS in unlike.reasons(asks, asks.plan.cells, metric)
+        assert "Files of flow 1 and what flow 2 asked for are in one number" in said(asks, metric)
+    assert KINDS not in unlike.reasons(asks, asks.plan.cells, "delay@2")
+    assert KINDS not in unlike.reasons(asks, asks.plan.cells, "goodput")
+    assert cutoff.per_run(asks, asks.plan.cells[0], "delay") == "12 requests and 1 transfer per run"
+    mice = found("b", "file", 'bytes = "30k"')
+    assert "Files of flows 1, 2 (0.03 to 1 MB) are in one number" in said(mice, "delay")
+    alike = found("c", "file", 'bytes = "1M"')
+    assert KINDS not in unlike.reasons(alike, alike.plan.cells, "delay")

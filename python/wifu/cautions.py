@@ -498,6 +498,7 @@ SAID = (
     demand.holds,
     waited.words,
     cutoff.none_of_them,
+    pooled.kinds,
     pooled.words,
     phases.words,
     phases.moments,

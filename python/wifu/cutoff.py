@@ -234,11 +234,17 @@ def unfinished(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 
 def per_run(results: Results, cell: Cell, metric: str) -> str:
-    """How many requests a mean of their delays is of, in words: who is stuck makes few."""
+    """How many requests a mean of their delays is of, in words: who is stuck makes few. Transfers
+    beside them are of the same mean.
+    """
     rows = _asking(results, cell, metric)
     if not of_finished(metric) or not len(rows):
         return ""
-    return f"{rows['requests'].sum() / rows['run'].nunique():.3g} requests per run"
+    told = f"{rows['requests'].sum() / rows['run'].nunique():.3g} requests"
+    if len(files := _files(results, cell, metric)):
+        each = len(files) / files["run"].nunique()
+        told += f" and {each:.3g} transfer{'' if each == 1 else 's'}"
+    return f"{told} per run"
 
 
 def beside(results: Results, cell: Cell, metric: str) -> str:

@@ -6,15 +6,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import combinations
 
 import pandas as pd
 
+from wifu import values
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import STATISTICS
+from wifu.errors import LabError
 from wifu.metrics import ALONE, metric_of, parts
-from wifu.rows import Results, carriers, compared, flows_of, rows_of
+from wifu.rows import Results, carriers, compared, flows_of, numbered, rows_of
+from wifu.transfers import SIZED
 
 PACKETS = (
     "loss", "passive_loss", "mac_loss", "mac_retries", "retransmissions", "timeouts",
@@ -224,4 +228,53 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         f"{what} counted together, and flows have unlike parts in it: {whose} has "
         f"{found.max():.0%} of the {of} in {found.idxmax()} and {found.min():.0%} in "
         f"{found.idxmin()}. {rest}"
+    )
+
+
+UNLIKE = 2.0
+"""Files of which one is so many times as large as another are no transfers of one kind."""
+
+
+def _kinds(cell: Cell, metric: str) -> tuple[list[int], list[int], list[float]]:
+    """The flows of a cell that are one transfer and those that ask, of a metric of all downloads,
+    and how large the files are that say it.
+    """
+    base, only = parts(metric)
+    if base not in DOWNLOADS or only is not None:
+        return [], [], []
+    flows = {n: flow for n, flow in flows_of(cell) if flow.get("protocol") != "udp"}
+    once = [
+        n for n, flow in flows.items() if flow.get("app") in SIZED and flow["app"] not in ASKING
+    ]
+    sizes = []
+    for n in once:
+        with suppress(LabError):
+            sizes.append(values.octets(flows[n].get("bytes", 0)))
+    return once, [n for n, flow in flows.items() if flow.get("app") in ASKING], sizes
+
+
+def _unlike_kinds(cell: Cell, metric: str) -> bool:
+    once, asking, sizes = _kinds(cell, metric)
+    known = [size for size in sizes if size > 0]
+    return bool((once and asking) or (known and max(known) > UNLIKE * min(known)))
+
+
+def mixed(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether downloads of unlike kinds are in one number in some of these cells."""
+    return any(_unlike_kinds(cell, metric) for cell in cells)
+
+
+def kinds(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """The same in words."""
+    cell = next((cell for cell in cells if _unlike_kinds(cell, metric)), None)
+    if cell is None:
+        return ""
+    once, asking, sizes = _kinds(cell, metric)
+    files = f"files of {numbered(once)}"
+    if sizes and max(sizes) > min(sizes) > 0:
+        files += f" ({min(sizes) / 1e6:.3g} to {max(sizes) / 1e6:.3g} MB)"
+    what = f"{files} and what {numbered(asking)} asked for" if asking else files
+    return (
+        f"{what[0].upper()}{what[1:]} are in one number, to which the long ones give most: there "
+        f"is neither colour nor bold, and `{parts(metric)[0]}@N` is of a flow alone."
     )

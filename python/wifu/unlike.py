@@ -558,6 +558,7 @@ REASONS = (
     Reason("how long receivers held acknowledgements back is more than 5 % apart", waited.unlike),
     Reason("flows keep step at a full queue, as nothing on the way is random", phases.decided),
     Reason("datagrams leave at the same moments in all runs", phases.meeting),
+    Reason("downloads of unlike kinds are in one number", pooled.mixed),
     Reason("flows have other parts in what is counted together", pooled.unlike),
     Reason("handlers make the way worse for some alone", overlooked.overlooked),
     Reason("packets cost hosts time of some flows alone", hostcost.exempt),
