@@ -54,6 +54,18 @@ def test_what_a_receiver_held_back_takes_colour_from_round_trips(
         assert words in said(results, "srtt")
 
 
+def test_what_is_far_more_than_was_held_back_keeps_its_colour(tmp_path: Path) -> None:
+    """A queue of 300 ms is one, whoever held 4 ms back."""
+
+    def flows(trip: float, wait: float) -> list[dict[str, Any]]:
+        rtt = {"p50_s": trip, "p95_s": trip, "p99_s": trip, "samples": 1000}
+        held = {"p50_s": wait, "p95_s": wait, "p99_s": wait, "samples": 500}
+        return [{"last_byte_s": 4.0, "ack_delay": held, "rtt": rtt, "srtt_s": trip}]
+
+    found = made(tmp_path, {"tcp-reno": flows(0.008, 0.004), "tcp-newreno": flows(0.3, 0.0)})
+    assert HELD not in unlike.reasons(found, found.plan.cells, "rtt_p95")
+
+
 def test_where_nobody_counts_timers_it_is_told(tmp_path: Path) -> None:
     results = made(
         tmp_path, {"tcp-reno": [{"last_byte_s": 4.0}], "tcp-newreno": [{"last_byte_s": 4.0}]}

@@ -22,6 +22,11 @@ SIZES = {"request": 200, "response": 30_000}
 """Bytes of a question and of an answer that does not say how many."""
 
 
+def asks(cell: Cell, flow: int) -> bool:
+    """Whether a flow's octets are those of answers."""
+    return dict(flows_of(cell)).get(flow, {}).get("app") == "request"
+
+
 def _uploads(flow: Mapping[str, Any]) -> bool:
     if flow.get("app") != "request":
         return False

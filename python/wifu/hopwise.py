@@ -31,16 +31,18 @@ LOST = {"loss": "packet_loss", "passive_loss": "passive_loss"}
 """What can be lost at a hop, by the name of the metric that is the same of all hops."""
 
 
-def lost_at_hops(results: Results, cell: Cell, metric: str, flow: int = 1) -> pd.DataFrame:
+def lost_at_hops(
+    results: Results, cell: Cell, metric: str, flow: int = 1, reverse: bool = False
+) -> pd.DataFrame:
     """What each run of a cell that counts lost at each hop of a flow, in per cent: a row for each
-    run, a column for each hop, from 1 on.
+    run, a column for each hop, from 1 on; of what goes back (`reverse`) from the target on.
 
     Where routes changed, a hop is of several links in a run: what is lost there is of the packets
     of all of them, and what was not overheard the mean of them by the packets that crossed each.
     """
     rows = [
         {"run": run, "hop": int(hop["hop"]), **_lost(hop, LOST[metric])}
-        for run, hop in _hops_of(results, cell, metric, flow)
+        for run, hop in _hops_of(results, cell, metric, flow, reverse)
     ]
     sums = pd.DataFrame(rows).groupby(["run", "hop"]).sum()
     shares = 100.0 * sums["lost"] / sums["of"].where(lambda count: count > 0)
@@ -48,7 +50,7 @@ def lost_at_hops(results: Results, cell: Cell, metric: str, flow: int = 1) -> pd
 
 
 def _hops_of(
-    results: Results, cell: Cell, metric: str, flow: int
+    results: Results, cell: Cell, metric: str, flow: int, reverse: bool
 ) -> list[tuple[int, dict[str, Any]]]:
     """The hops of a flow in the runs of a cell that count, each with its run."""
     if metric not in LOST:
@@ -58,7 +60,7 @@ def _hops_of(
         (int(run), hop)
         for run in runs
         for hop in hop_rows(results.outcome(cell, int(run)))
-        if hop["flow"] == flow and not hop["reverse"]
+        if hop["flow"] == flow and bool(hop["reverse"]) == reverse
     ]
     if not found:
         raise LabError(f"no run of {cell.name} tells of hops of flow {flow}")
@@ -66,13 +68,13 @@ def _hops_of(
 
 
 def dropped_at_hops(
-    results: Results, cell: Cell, flow: int = 1, by: str = "queue_drops"
+    results: Results, cell: Cell, flow: int = 1, by: str = "queue_drops", reverse: bool = False
 ) -> pd.Series[float]:
     """How many packets of a flow a run of a cell that counts dropped on the mean in front of each
     hop, before the node there had sent them (`queue_drops` or `lane_drops` of `wifu.hops`); nan
     where it is not counted.
     """
-    found = _hops_of(results, cell, "loss", flow)
+    found = _hops_of(results, cell, "loss", flow, reverse)
     rows = pd.DataFrame(
         {"run": run, "hop": int(hop["hop"]), "drops": hop[by]} for run, hop in found
     )

@@ -75,7 +75,7 @@ KINDS: dict[str, Kind] = {
     ),
     "hops": Kind(
         "what is lost on each hop, with quartiles of the runs: metric = loss or passive_loss",
-        ("metric", "by", "published", "flow"),
+        ("metric", "by", "published", "flow", "reverse"),
         "nodes",
     ),
     "latency": Kind(

@@ -166,11 +166,11 @@ def _lengths(plan: Plan) -> list[str]:
     for cell in plan.cells:
         flows = list(listed_flows(cell.scenario))
         for n, flow in flows:
-            node, to = _data(flow)
+            node, to = data_ends(flow)
             at = outlet(cell.scenario, node, to)
             plain = flow.get("protocol") != "udp" and discipline(cell.scenario, node) is None
             # What comes from elsewhere may fill a queue.
-            alone = all(node in _data(other) for _, other in flows)
+            alone = all(node in data_ends(other) for _, other in flows)
             near = at is not None and (at.toward or _neighbours(cell.scenario, (node, to)))
             if at is not None and near and plain and alone:
                 found.setdefault((n, node), set()).add(at.queue)
@@ -185,7 +185,7 @@ def _lengths(plan: Plan) -> list[str]:
     ]
 
 
-def _data(flow: Mapping[str, Any]) -> tuple[str, str]:
+def data_ends(flow: Mapping[str, Any]) -> tuple[str, str]:
     """Where the data of a flow begins and ends: of questions and answers, the answers."""
     begin, end = str(flow.get("from")), str(flow.get("to"))
     return (end, begin) if flow.get("app") == "request" else (begin, end)

@@ -17,7 +17,7 @@ from wifu import values
 from wifu.cells import Cell, listed_flows
 from wifu.errors import LabError
 from wifu.metrics import parts
-from wifu.outlets import on_air, topology_of, wires_of
+from wifu.outlets import data_ends, on_air, topology_of, wires_of
 from wifu.plan import Plan
 from wifu.rows import RATES, SHARES, Results
 from wifu.stamps import first
@@ -55,22 +55,14 @@ def in_step(scenario: Scenario) -> bool:
     steady = [
         flow
         for flow in carried
-        if flow.get("app") not in RANDOM and not on_air(topology, _begin(flow))
+        if flow.get("app") not in RANDOM and not on_air(topology, data_ends(flow)[0])
     ]
-    if any(on_air(topology, _end(flow)) for flow in steady) and not _narrow(scenario, wires):
+    aired = any(on_air(topology, data_ends(flow)[1]) for flow in steady)
+    if aired and not _narrow(scenario, wires):
         return False
     ends = {flow.get(end) for flow in carried if flow not in steady for end in ("from", "to")}
     crossed = any(flow.get(end) in ends for flow in steady for end in ("from", "to"))
     return len(steady) > 1 and not crossed
-
-
-def _begin(flow: Mapping[str, Any]) -> str:
-    """Where the data of a flow begins: of questions and answers, the answers."""
-    return str(flow.get("to" if flow.get("app") == "request" else "from"))
-
-
-def _end(flow: Mapping[str, Any]) -> str:
-    return str(flow.get("from" if flow.get("app") == "request" else "to"))
 
 
 def _narrow(scenario: Scenario, wires: Sequence[Mapping[str, Any]]) -> bool:

@@ -5,6 +5,7 @@ of a small window waits for the next window, or for a timer, which is no delay o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import pandas as pd
 
@@ -16,6 +17,9 @@ from wifu.transfers import of_tcp
 
 APART = 0.05
 """Up to such a share of a round-trip time may the waits that are in it be apart."""
+
+PART = 0.2
+"""... and such a part of what round trips are apart."""
 
 WEIGHT = 1 / 8
 """What one sample counts in a smoothed time (RFC 6298 2.3)."""
@@ -49,9 +53,17 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
     rows = _rows(results, cells, metric)
     told = rows[["cell", trip, wait]].astype({trip: float, wait: float}).dropna()
     means = told.groupby("cell")[[trip, wait]].mean()
-    waits = means[wait] * weight
-    apart = len(waits) > 1 and waits.max() - waits.min() > APART * means[trip].min()
-    return waits if apart else none
+    waits, trips = means[wait] * weight, means[trip]
+    told = [
+        (a, b)
+        for a, b in combinations(list(waits.index), 2)
+        if abs(waits[a] - waits[b])
+        > max(APART * min(trips[a], trips[b]), PART * abs(trips[a] - trips[b]))
+    ]
+    if not told:
+        return none
+    one, two = max(told, key=lambda pair: abs(waits[pair[0]] - waits[pair[1]]))
+    return waits[[one, two]]
 
 
 def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:

@@ -20,6 +20,7 @@ from wifu.figures.compare import Made, by_of, chosen, counting, first, levels, l
 from wifu.figures.there import apart, there_of
 from wifu.figures.words import Words
 from wifu.metrics import sliding
+from wifu.outlets import data_ends
 from wifu.probes import SELECTED
 from wifu.stamps import first as named
 from wifu.underload import idle_load, lasted, load_span, lost, silent
@@ -415,7 +416,7 @@ def _run(results: Results, cell: Cell, run: int) -> Run | None:
     probes: dict[str, list[tuple[stats.Floats, stats.Floats]]] = {}
     load: dict[str, list[tuple[stats.Floats, stats.Floats]]] = {}
     for flow in outcome["flows"]:
-        way = f"{flow['from']} > {flow['to']}"
+        way = " > ".join(data_ends(flow))
         what = "delay" if flow["protocol"] == "udp" else "delivered"
         data = series.get(f"flow.{flow['id']}.{what}")
         if data is not None and len(data):
@@ -433,7 +434,7 @@ def _run(results: Results, cell: Cell, run: int) -> Run | None:
     for flow in outcome["flows"] if idle else ():
         if flow["protocol"] != "udp" and float(flow.get("start_s") or 0.0) < span[1]:
             begin = float(flow.get("start_s") or 0.0)
-            load.setdefault(f"{flow['from']} > {flow['to']}", []).append(
+            load.setdefault(" > ".join(data_ends(flow)), []).append(
                 (np.array([begin]), np.zeros(1))
             )
     unheard = _unheard(outcome, pooled, span)
@@ -454,7 +455,7 @@ def _unheard(
     """Directions of which datagrams were sent in a time, and none of these arrived."""
     found: dict[str, None] = {}
     for flow in outcome["flows"]:
-        way = f"{flow['from']} > {flow['to']}"
+        way = " > ".join(data_ends(flow))
         start = float(flow.get("start_s") or 0.0)
         if silent(outcome, flow, span) and start < span[1] and way not in found:
             known = probes.get(way)

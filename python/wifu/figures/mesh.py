@@ -12,12 +12,14 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.patches import Patch
 
 from wifu import splits, ways
+from wifu.answering import asks
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import joined, legends, naming, page, paths, style
 from wifu.figures.compare import MOST, Made, chosen, counting, first
 from wifu.figures.words import Words
+from wifu.outlets import data_ends
 from wifu.unlike import EVEN
 
 PARTS = (
@@ -148,8 +150,8 @@ def _size(across: int) -> float:
 def _nodes(
     axis: Axes, outcome: Mapping[str, Any], places: Mapping[str, tuple[float, float]], size: float
 ) -> None:
-    senders = {f["from"] for f in outcome["flows"]}
-    receivers = {f["to"] for f in outcome["flows"]}
+    senders = {data_ends(f)[0] for f in outcome["flows"]}
+    receivers = {data_ends(f)[1] for f in outcome["flows"]}
     for name, (x, y) in places.items():
         both = name in senders and name in receivers
         marker = "s" if name in senders and not both else "D" if name in receivers else "o"
@@ -202,7 +204,7 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     counts = sorted({n for _, _, n in found})
     told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     what = "acknowledgements" if reverse else "data packets"
-    if any(_asks(cell, flow) for cell, _, _ in found):
+    if any(asks(cell, flow) for cell, _, _ in found):
         what = "answers" if reverse else "questions and acknowledgements"
     caption = f"Mean over the {what} of flow {flow} that crossed each hop, n = {told} run"
     caption += ". " if counts == [1] else "s. "
@@ -320,12 +322,6 @@ def _listed(names: Sequence[str]) -> str:
     """The first of some names, and how many more there are."""
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
     return "; ".join(names[:MOST]) + more
-
-
-def _asks(cell: Cell, flow: int) -> bool:
-    """Whether a flow's octets are those of answers."""
-    flows = cell.scenario.get("flow") or []
-    return flow <= len(flows) and flows[flow - 1].get("app") == "request"
 
 
 def _hops(

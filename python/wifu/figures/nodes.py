@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from wifu import handed, values
+from wifu.answering import asks
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
@@ -269,9 +270,8 @@ AT_HOPS = {
     "loss": (
         "Lost on each hop towards the target",
         "sent and lost, %",
-        "packets towards the flow's target that a node sent which the next one never got, after "
-        "all attempts (what goes back, such as acknowledgements, is not in it, as it is in the "
-        "metric `loss`)",
+        "{packets} that a node sent which the next one never got, after all attempts ({rest}, as "
+        "it is in the metric `loss`)",
     ),
     "passive_loss": (
         "Not overheard on each hop",
@@ -283,13 +283,31 @@ AT_HOPS = {
 """
 
 
+DIRECTIONS = {
+    (False, False): (
+        "packets towards the flow's target",
+        "what goes back, such as acknowledgements, is not in it",
+    ),
+    (False, True): ("acknowledgements, which go back,", "what goes to the target is not in it"),
+    (True, False): (
+        "questions and acknowledgements towards the flow's target",
+        "the answers, which are its data, go back and are not in it: `reverse = true` is of them",
+    ),
+    (True, True): ("answers", "questions and acknowledgements are not in it"),
+}
+"""Of which packets hops are, and what is left out: of a flow that asks or not, in its direction or
+in reverse.
+"""
+
+
 def hops(results: Results, spec: dict[str, Any]) -> Made:
     """What is lost on each hop: bars of means, with the quartiles of the runs."""
     metric = str(spec.get("metric", "loss"))
     cells, by = chosen(results, spec), by_of(results, spec, None)
     flow, others, of = _flow(results, spec, cells)
     words = Words(results, spec)
-    tables, untold = _tables(results, cells, metric, flow)
+    reverse = bool(spec.get("reverse", False))
+    tables, untold = _tables(results, cells, metric, (flow, reverse))
     parts, cells, rest = split(words, [c for c in cells if c.name in tables], [by])
     figure, axes = page.panels(len(parts), height=2.8, columns=2)
     every = levels(cells, by)
@@ -314,7 +332,7 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
                 means += [(axis, hop + aside, own[hop], high[hop]) for hop in own.index]
                 named = ", ".join(w for w in (title, words.apart(by, label)) if w)
                 if metric == "loss":
-                    dropped.append(_Left.of(results, cell, flow, named))
+                    dropped.append(_Left.of(results, cell, (flow, reverse), named))
                 runs = int(results.ok["cell"].eq(cell.name).sum())
                 crossed.append((named, table.notna().sum(), runs))
         _mark(axis, spec.get("published"))
@@ -335,6 +353,9 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
             told = style.number(value) if value > 0 else "0" if value == 0 else "n/a"
             _number(axis, place, told, points)
     named, scale, what = AT_HOPS[metric]
+    packets, left = DIRECTIONS[any(asks(cell, flow) for cell in cells), reverse]
+    what = what.format(packets=packets, rest=left)
+    named = named.replace("towards the target", "back") if reverse else named
     style.label_rows(axes, scale)
     if "published" in spec:
         handles["published"] = _published_line()
@@ -354,7 +375,7 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
 
 
 def _tables(
-    results: Results, cells: Sequence[Cell], metric: str, flow: int
+    results: Results, cells: Sequence[Cell], metric: str, of: tuple[int, bool]
 ) -> tuple[dict[str, Any], list[str]]:
     """What is lost at the hops of each cell, by its name, and cells of which no run tells it.
     LabError if none of any does.
@@ -362,7 +383,7 @@ def _tables(
     found, untold, error = dict[str, Any](), list[str](), None
     for cell in cells:
         try:
-            found[cell.name] = lost_at_hops(results, cell, metric, flow)
+            found[cell.name] = lost_at_hops(results, cell, metric, *of)
         except LabError as e:
             untold.append(cell.name)
             error = e
@@ -421,10 +442,11 @@ class _Left(NamedTuple):
     let_go: float
 
     @staticmethod
-    def of(results: Results, cell: Cell, flow: int, named: str) -> _Left:
-        """Of a flow in a cell that a figure calls so."""
-        queues = dropped_at_hops(results, cell, flow)
-        lanes = dropped_at_hops(results, cell, flow, "lane_drops")
+    def of(results: Results, cell: Cell, of: tuple[int, bool], named: str) -> _Left:
+        """Of a flow in a cell that a figure calls so, perhaps of what goes back."""
+        flow, reverse = of
+        queues = dropped_at_hops(results, cell, flow, reverse=reverse)
+        lanes = dropped_at_hops(results, cell, flow, "lane_drops", reverse)
         return _Left(named, queues, lanes, let_go(results, cell, flow))
 
 
