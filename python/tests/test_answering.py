@@ -55,6 +55,16 @@ def test_uploads_by_questions_have_no_rate_of_their_own(tmp_path: Path) -> None:
         assert "not in it (`asked_bytes` of results.parquet)" in said(results, metric)
 
 
+def test_what_who_asks_repeated_is_told_where_answers_are_larger(tmp_path: Path) -> None:
+    asked = {"bytes": 200, "retransmissions": 3, "timeouts": 3}
+    results = found(tmp_path, 'request = 200\nresponse = "100k"', asked=asked, retransmissions=2)
+    words = "who asks repeated more than a tenth of it, and is not counted"
+    assert words in unlike.reasons(results, results.plan.cells, "retransmissions")
+    assert "60% to 60% of both by cell (`asked_retransmissions`" in said(results, "retransmissions")
+    assert words not in unlike.reasons(results, results.plan.cells, "loss")
+    assert OURS not in unlike.reasons(results, results.plan.cells, "retransmissions")
+
+
 def test_answers_that_are_larger_count_as_before(tmp_path: Path) -> None:
     results = found(tmp_path, "request = 200")
     assert OURS not in unlike.reasons(results, results.plan.cells, "retransmissions")

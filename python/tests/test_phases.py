@@ -125,6 +125,28 @@ def test_shares_by_such_a_step_have_no_colour(tmp_path: Path) -> None:
     assert "random in tcp-newreno_0ms, tcp-cubic_0ms: there are wires without" in told[0]
 
 
+@pytest.mark.parametrize(
+    ("flows", "step"),
+    [
+        ([("a", "b", {}), ("a", "b", {})], True),
+        ([("a", "b", {}), ("c", "d", {})], False),
+        ([("a", "b", {}), ("b", "a", {})], False),
+        ([("a", "b", {"time": "5s"}), ("a", "b", {"start": "9s"})], False),
+        ([("a", "b", {"time": "5s"}), ("a", "b", {"start": "3s"})], True),
+        ([("a", "b", {}), ("b", "a", {"app": "request"})], True),
+    ],
+)
+def test_only_flows_that_share_a_queue_keep_step(
+    flows: list[tuple[str, str, dict[str, str]]], step: bool
+) -> None:
+    """Of opposite directions data never wait for one wire; what is answered goes back."""
+    nodes = [{"name": name, "wired_only": True} for name in "abcd"]
+    wires = [{"a": "a", "b": "b", "rate": "5Mb/s"}, {"a": "c", "b": "d", "rate": "5Mb/s"}]
+    given = [{"from": one, "to": two, "protocol": "tcp-sack", **more} for one, two, more in flows]
+    scenario = {"topology": {"node": nodes, "wire": wires}, "flow": given}
+    assert phases.in_step(scenario) is step
+
+
 HIDDEN = """
 name = "hidden"
 runs = 6

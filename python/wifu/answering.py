@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from wifu import values
 from wifu.cells import Cell
 from wifu.errors import LabError
@@ -70,3 +72,38 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         each = [f"{cell} {mean:.3g}" for cell, mean in means.items()]
         told += f": who asks retransmitted, per run, {first(each, MOST)}"
     return f"{told}. There is neither colour nor bold."
+
+
+ASKED = 0.1
+"""Who asks retransmits more than such a part of both, and counts of who answers alone are told."""
+
+
+def _asked(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """Which part of what both ends of flows that ask repeated who asks did, by cell."""
+    base = parts(metric)[0]
+    names = [base, f"asked_{base}"]
+    if base not in ("retransmissions", "timeouts") or not all(n in results.flows for n in names):
+        return pd.Series(dtype=float)
+    rows = carriers(rows_of(results, cells), metric)
+    known = {n for cell in cells for n, flow in flows_of(cell) if flow.get("app") == "request"}
+    rows = rows[rows["flow"].isin(known) & rows[names[1]].notna()]
+    sums = rows[["cell", *names]].astype(dict.fromkeys(names, float)).groupby("cell")[names].sum()
+    return (sums[names[1]] / sums.sum(axis=1).where(lambda x: x > 0)).dropna()
+
+
+def asking(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether who asks repeated so much that counts of who answers say little."""
+    return bool((_asked(results, cells, metric) > ASKED).any())
+
+
+def asked(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """The same in words."""
+    found = _asked(results, cells, metric)
+    if not (found > ASKED).any() or any(_flows(cell, metric) for cell in cells):
+        return ""
+    base = parts(metric)[0]
+    return (
+        "Flows of `request` are of who answers: who asks has its own "
+        f"{base}, {found.min():.0%} to {found.max():.0%} of both by cell (`asked_{base}` of "
+        "results.parquet), which are not in it. There is neither colour nor bold."
+    )

@@ -481,6 +481,7 @@ SAID = (
     knowing.words,
     knowing.untold,
     answering.words,
+    answering.asked,
     ways.frames,
     ways.spoken,
     ways.timings,

@@ -62,7 +62,61 @@ def in_step(scenario: Scenario) -> bool:
         return False
     ends = {flow.get(end) for flow in carried if flow not in steady for end in ("from", "to")}
     crossed = any(flow.get(end) in ends for flow in steady for end in ("from", "to"))
-    return len(steady) > 1 and not crossed
+    return not crossed and _share(steady, topology, wires)
+
+
+def _share(
+    flows: Sequence[Mapping[str, Any]],
+    topology: Mapping[str, Any],
+    wires: Sequence[Mapping[str, Any]],
+) -> bool:
+    """Whether data of two of these flows, which are there together, wait for one wire."""
+    ways = [_way(*data_ends(flow), topology, wires) for flow in flows]
+    pairs = combinations(range(len(flows)), 2)
+    return any(ways[a] & ways[b] and _meet(flows[a], flows[b]) for a, b in pairs)
+
+
+def _meet(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
+    """Whether neither flow is over by the clock when the other begins."""
+    try:
+        (a, first), (b, last) = (_span(flow) for flow in (one, two))
+    except LabError:
+        return True  # what is wrong is told where it is checked
+    return max(a, b) < min(first, last)
+
+
+def _span(flow: Mapping[str, Any]) -> tuple[float, float]:
+    """When a flow begins, and until when by the clock, in seconds."""
+    start = values.seconds(flow.get("start", 0))
+    over = [values.seconds(flow["stop_at"])] if "stop_at" in flow else []
+    over += [start + values.seconds(flow["time"])] if "time" in flow else []
+    return start, min(over, default=float("inf"))
+
+
+def _way(
+    begin: str, end: str, topology: Mapping[str, Any], wires: Sequence[Mapping[str, Any]]
+) -> set[tuple[str, str]]:
+    """The wires on the shortest way between two nodes, each by its direction. Nodes with radios
+    hear each other.
+    """
+    near: dict[str, list[str]] = {}
+    for wire in wires:
+        a, b = str(wire.get("a")), str(wire.get("b"))
+        near.setdefault(a, []).append(b)
+        near.setdefault(b, []).append(a)
+    air = [n for n in {*near, begin, end} if on_air(topology, n)]
+    before: dict[str, str] = {begin: begin}
+    left = [begin]
+    for node in left:
+        for other in [*near.get(node, []), *(air if node in air else [])]:
+            if other not in before:
+                before[other] = node
+                left.append(other)
+    found, node = set(), end
+    while node in before and before[node] != node:
+        found.add((before[node], node))
+        node = before[node]
+    return {(a, b) for a, b in found if b in near.get(a, [])}
 
 
 def _narrow(scenario: Scenario, wires: Sequence[Mapping[str, Any]]) -> bool:
@@ -136,7 +190,8 @@ def meeting(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     for cell in cells:
         flows, own = dict(listed_flows(cell.scenario)), together(cell.scenario)
         alone = all(flow.get("protocol") == "udp" for flow in flows.values())
-        if own and (alone if only is None else only in own):
+        # Beside a load of connections it is that which decides.
+        if own and alone and only in (None, *own):
             return True
     return False
 
@@ -188,8 +243,9 @@ def _steps(plan: Plan) -> list[str]:
         f"nothing before a wire's queue is random{which}: there are wires without variation, and "
         "nobody but flows over connections. Their packets keep step at a full queue, and a "
         "fraction of a packet's time decides which flow loses (phase effects: Floyd and Jacobson "
-        "1992), run for run alike: how flows share says little of protocols. A `variation` of the "
-        "wires before the bottleneck, of as long as that takes for some packets, breaks it."
+        "1992): how flows share says little of protocols, and intervals of runs that begin at "
+        "other moments know too little of it. A `variation` of the wires before the bottleneck, of "
+        "as long as that takes for some packets, breaks it."
     ]
 
 
@@ -211,7 +267,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     return (
         "Nothing before a wire's queue is random, and flows keep step there once it is full: how "
-        "they share is decided by a fraction of a packet's time (phase effects), alike in all "
-        "runs, of which intervals know nothing. There is neither colour nor bold; a `variation` "
-        "of the wires breaks the step."
+        "they share is decided by a fraction of a packet's time (phase effects), of which "
+        "intervals know too little. There is neither colour nor bold; a `variation` of the wires "
+        "breaks the step."
     )

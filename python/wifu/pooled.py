@@ -29,6 +29,9 @@ PACKETS = (
 OF_ALL = ("loss", "passive_loss", "mac_loss", "mac_retries")
 """Those of them that count datagrams beside connections, too."""
 
+COUNTED = ("retransmissions", "timeouts", "fast_retransmits")
+"""Those that are counts of events, of which a flow has so many by what it carried."""
+
 BY_LINK = {"mac_loss": "mac_loss_by_link", "mac_retries": "mac_retries_by_link"}
 """Columns of runs that have the mean over links of what metrics have over all frames."""
 
@@ -37,6 +40,9 @@ DOWNLOADS = tuple(name for name in STATISTICS if name.startswith("delay"))
 
 APART = 0.1
 """Up to so much of what runs carried may the greatest part of it, which one flow has, be apart."""
+
+SURE = 2.0
+"""So many standard errors apart, and it is no chance of a few runs."""
 
 OTHERWISE = 1.1
 """Up to so many times otherwise may cells be apart by flows than by all together, whatever it is
@@ -65,6 +71,8 @@ def _own(rows: pd.DataFrame, metric: str) -> pd.Series[float] | None:
     if base in DOWNLOADS:
         name = f"{base}_finished_s"
         return rows[name].astype(float) if name in rows else None
+    if base in COUNTED and base in rows and rows[base].notna().any():
+        return rows[base].astype(float) / (rows["bytes"].astype(float).where(lambda x: x > 0) / 1e6)
     names = ["packets_delivered", "packets_sent", "packets_inside", "packets_copies"]
     if base != "loss" or not all(name in rows for name in names):
         return None
@@ -80,18 +88,23 @@ def _rows(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
 
 
 def _by_link(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
-    """The mean over runs of the mean over links, by cell."""
+    """The mean over links of each run."""
     name, runs = BY_LINK[parts(metric)[0]], results.runs
     if name not in runs:
         return pd.Series(dtype=float)
     runs = runs[(runs["status"] == "ok") & runs["cell"].isin([c.name for c in cells])]
-    return runs[name].astype(float).groupby(runs["cell"]).mean().dropna()
+    return runs.set_index(["cell", "run"])[name].astype(float).dropna()
 
 
-def _by_cell(values: pd.Series[float], rows: pd.DataFrame) -> pd.Series[float]:
-    """The mean over runs of the mean over flows."""
-    runs = values.groupby([rows["cell"], rows["run"]]).mean()
-    return runs.groupby("cell").mean().dropna()
+def _error(runs: pd.Series[float]) -> pd.Series[float]:
+    """The standard error of the mean of each cell's runs; of one run nothing is known, and none."""
+    by = runs.groupby("cell")
+    return (by.std() / by.size() ** 0.5).fillna(0.0)
+
+
+def _beyond(one: str, two: str, by: float, errors: pd.Series[float]) -> bool:
+    """Whether means of two cells are so much apart by more than chance."""
+    return by > SURE * math.hypot(errors[one], errors[two])
 
 
 def _greatest(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
@@ -109,7 +122,14 @@ def greatest(rows: pd.DataFrame, weights: pd.Series[float]) -> pd.Series[float]:
     runs = runs[(runs["size"] > 1) & (runs["sum"] > 0)]
     if runs["size"].groupby("cell").mean().nunique() > 1:
         return pd.Series(dtype=float)
-    return (runs["max"] / runs["sum"]).groupby("cell").mean()
+    return _means(runs["max"] / runs["sum"])
+
+
+def _means(runs: pd.Series[float]) -> pd.Series[float]:
+    """The mean of each cell's runs, and the errors of these in `attrs`."""
+    means = runs.groupby("cell").mean()
+    means.attrs["errors"] = _error(runs)
+    return means
 
 
 def _moved(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
@@ -120,18 +140,25 @@ def _moved(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
     rows = _rows(results, cells, metric)
     if (weights := _weights(rows, metric, cells)) is None or rows.empty:
         return none
-    runs = [rows["cell"], rows["run"]]
-    share = weights / weights.groupby(runs).transform("sum").where(lambda x: x > 0)
-    means = share.groupby([rows["flow"], rows["cell"]]).mean().unstack("cell").dropna(axis=1)
-    spread = means.max(axis=1) - means.min(axis=1)
-    if means.shape[1] < 2 or spread.empty or spread.max() <= APART:
-        return none
-    return means.loc[spread.idxmax()]
+    share = weights / weights.groupby([rows["cell"], rows["run"]]).transform("sum").where(
+        lambda x: x > 0
+    )
+    found = none
+    for flow, own in share.groupby(rows["flow"]):
+        runs = own.groupby([rows["cell"], rows["run"]]).mean().dropna()
+        means = _means(runs)
+        if apart(means) and (found.empty or means.max() - means.min() > found.max() - found.min()):
+            found = means.rename(flow)
+    return found
 
 
 def apart(found: pd.Series[float]) -> bool:
-    """Whether such parts are too far apart to say nothing of it."""
-    return len(found) > 1 and bool(found.max() - found.min() > APART)
+    """Whether such parts are too far apart to say nothing of it, and that by more than chance."""
+    if len(found) < 2 or found.max() - found.min() <= APART:
+        return False
+    most, least = str(found.idxmax()), str(found.idxmin())
+    errors = found.attrs.get("errors", pd.Series(0.0, found.index))
+    return _beyond(most, least, float(found[most] - found[least]), errors)
 
 
 def _otherwise(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
@@ -150,16 +177,36 @@ def _otherwise(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataF
         if parts(metric)[0] in DOWNLOADS:
             rows = rows[rows["requests"] > 0]
         several = rows.groupby(["cell", "run"])["flow"].transform("size") > 1
-        flows = _by_cell(own[rows.index][several], rows[several])
-    together = {c.name: results.sample(metric, c.labels).mean() for c in cells if c.name in flows}
-    both = pd.DataFrame({"together": pd.Series(together, dtype=float), "flows": flows}).dropna()
-    both = both[(both > 0).all(axis=1)]
-    ratios = both["together"] / both["flows"]
-    both = both.assign(ratio=ratios)
-    apart = [pair for pair in combinations(both.index, 2) if _says_otherwise(both.loc[list(pair)])]
+        rows, own = rows[several], own[rows.index][several]
+        flows = own.groupby([rows["cell"], rows["run"]]).mean().dropna()
+    samples = [results.sample(metric, c.labels) for c in cells]
+    both = pd.DataFrame({"together": pd.concat(samples).dropna(), "flows": flows}).dropna()
+    means = both.groupby("cell").mean()
+    means = means[(means > 0).all(axis=1)]
+    if len(means) < 2:
+        return none
+    logs = both[(both > 0).all(axis=1)].map(math.log)
+    errors = _error(logs["together"] - logs["flows"]).reindex(means.index, fill_value=0.0)
+    means = means.assign(ratio=means["together"] / means["flows"])
+    apart = [
+        (one, two)
+        for one, two in combinations(list(means.index), 2)
+        if _says_otherwise(means.loc[[one, two]])
+        and _beyond(one, two, math.log(_spread(means.loc[[one, two]])), errors)
+    ]
     if not apart:
         return none
-    return both.loc[list(max(apart, key=lambda pair: _spread(both.loc[list(pair)])))]
+    one, two = max(apart, key=lambda pair: _spread(means.loc[list(pair)]))
+    return means.loc[[one, two]]
+
+
+def _knows(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether it is known what flows or links have by themselves: then that decides, however they
+    share.
+    """
+    if parts(metric)[0] in BY_LINK:
+        return len(_by_link(results, cells, metric)) > 0
+    return _own(_rows(results, cells, metric), metric) is not None
 
 
 def _says_otherwise(both: pd.DataFrame) -> bool:
@@ -182,11 +229,9 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether flows have other parts in what is counted together in some of these cells, so that
     they count for more or less of it there.
     """
-    return (
-        apart(_greatest(results, cells, metric))
-        or len(_moved(results, cells, metric)) > 0
-        or len(_otherwise(results, cells, metric)) > 0
-    )
+    if _knows(results, cells, metric):
+        return len(_otherwise(results, cells, metric)) > 0
+    return apart(_greatest(results, cells, metric)) or len(_moved(results, cells, metric)) > 0
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -207,13 +252,15 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         both = max(by_flows, key=_spread)
         unit, scale = f" {metric_of(metric).unit}".rstrip(), metric_of(metric).scale
         each = "links" if base in BY_LINK else "flows"
+        own = " per MB" if base in COUNTED else unit
         told = [
             f"{cell} has {both['together'][cell] / scale:.3g}{unit} together and "
-            f"{both['flows'][cell] / scale:.3g}{unit} as the mean of its {each}"
+            f"{both['flows'][cell] / scale:.3g}{own} as the mean of its {each}"
             for cell in (both["ratio"].idxmax(), both["ratio"].idxmin())
         ]
         have = f"counted together, where {each} have unlike parts in it"
         return f"{what} {have}: {', '.join(told)}. {rest}"
+    groups = [group for group in groups if not _knows(results, group, metric)]
     every = [_greatest(results, group, metric) for group in groups]
     found = max(every, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
     whose = "the one with most"

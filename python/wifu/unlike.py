@@ -549,6 +549,7 @@ REASONS = (
     Reason("nodes split TCP, whose senders are told before all has arrived", knowing.early),
     Reason("times of different flows, as some ask again and again", knowing.others),
     Reason("of who answers, where the questions are larger", answering.answering),
+    Reason("who asks repeated more than a tenth of it, and is not counted", answering.asking),
     Reason("frames are data more often in some", ways.diluted),
     Reason("round trips are not timed alike", ways.timed),
     Reason("flows were there for more than 10 % longer in some", ways.left),

@@ -39,7 +39,7 @@ def _column(metric: str) -> tuple[str, str, float] | None:
 def _rows(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     """The flows of TCP that a metric is of."""
     rows = carriers(rows_of(results, cells), metric)
-    return rows[rows["flow_protocol"].astype(str).map(of_tcp)]
+    return rows[rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)]
 
 
 def _waits(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
@@ -47,13 +47,17 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
     too far apart to compare them.
     """
     none = pd.Series(dtype=float)
-    if (names := _column(metric)) is None or not all(n in results.flows for n in names[:2]):
+    if (of := _column(metric)) is None or not all(n in results.flows for n in of[:2]):
         return none
-    trip, wait, weight = names
+    trip, wait, weight = of
     rows = _rows(results, cells, metric)
-    told = rows[["cell", trip, wait]].astype({trip: float, wait: float}).dropna()
-    means = told.groupby("cell")[[trip, wait]].mean()
-    waits, trips = means[wait] * weight, means[trip]
+    usual = "ack_delay_p50_s"
+    names = list(dict.fromkeys([trip, wait, usual]))
+    known = rows[["cell", *names]].astype(dict.fromkeys(names, float)).dropna()
+    means = known.groupby("cell")[names].mean()
+    # A smoothed time has the usual wait in it, and that of a late one by its weight.
+    waits = means[usual] + (means[wait] - means[usual]) * weight
+    trips = means[trip]
     told = [
         (a, b)
         for a, b in combinations(list(waits.index), 2)
@@ -80,11 +84,11 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if found is None or not len(found):
         return _untold(results, cells, metric)
     base = parts(metric)[0]
-    of = "one sample, by its weight" if base == "srtt" else f"{base.rpartition('_p')[2]} %"
+    share = "about" if base == "srtt" else f"for {base.rpartition('_p')[2]} % at most"
     return (
         "A receiver holds an acknowledgement back until a further segment comes or a timer ends, "
         "and that wait is in the round trip: "
-        f"{'of ' if base == 'srtt' else 'for '}{of} at most {_ms(found.min())} in "
+        f"{share} {_ms(found.min())} in "
         f"{found.idxmin()} and {_ms(found.max())} in {found.idxmax()}. Small windows have "
         "more of it. It is no delay of the path, and there is neither colour nor bold; probes of "
         "datagrams compare (`one_way_p*`), or flows with `ack_every=1`."

@@ -58,6 +58,8 @@ fn flows_that_keep_step_at_a_queue_are_told() {
     };
     assert!(said("linear,3,wire=5Mb/s", ""));
     assert!(said("linear,3,wire=5Mb/s", "--flow n1:n3:udp,rate=50k"));
+    let back = "--topo linear,3,wire=5Mb/s --flow n1:n3:tcp-sack --flow n3:n1:tcp-sack --stop 2";
+    assert!(!printed(&sim(back)).contains("flows keep step"));
     assert!(!said("linear,3,wire=5Mb/s,variation=3ms", ""));
     assert!(!said("linear,3,wire=5Mb/s,loss=1%", ""));
     assert!(said("linear,3,wire=5Mb/s,variation=1ms", ""));

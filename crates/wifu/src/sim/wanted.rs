@@ -1,7 +1,7 @@
 //! Flows that may have all that they ask for, or keep step at a queue: what they got is no share of
 //! the network.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wifu_radio::plan::{Plan, WirePlan};
 use wifu_sim::scenario::{AppKind, FlowSpec, Scenario};
@@ -122,7 +122,48 @@ fn in_step(plan: &Plan, scenario: &Scenario) -> bool {
     };
     let crossed = loose.iter().any(|a| tied.iter().any(|b| meets(a, b)));
     let bare = scenario.host.queue.is_none() && !varied && !crossed;
-    tied.len() > 1 && bare && plan.wires.iter().all(steady)
+    bare && plan.wires.iter().all(steady) && shares(plan, &tied)
+}
+
+/// Whether data of two flows wait for one wire.
+fn shares(plan: &Plan, flows: &[&FlowSpec]) -> bool {
+    let ways: Vec<BTreeSet<(u16, u16)>> = flows.iter().map(|f| way(plan, f)).collect();
+    let pair = |(n, one): (usize, &BTreeSet<(u16, u16)>)| {
+        ways[n + 1..].iter().any(|two| !one.is_disjoint(two))
+    };
+    ways.iter().enumerate().any(pair)
+}
+
+/// The wires on the shortest way of a flow's data, each by its direction.
+fn way(plan: &Plan, flow: &FlowSpec) -> BTreeSet<(u16, u16)> {
+    let number = |name: &str| plan.nodes.iter().position(|n| n.name == name);
+    let ends = match flow.app {
+        AppKind::Request => (&flow.to, &flow.from),
+        _ => (&flow.from, &flow.to),
+    };
+    let (Some(begin), Some(end)) = (number(ends.0), number(ends.1)) else {
+        return BTreeSet::new();
+    };
+    let (begin, end) = (begin as u16, end as u16);
+    let mut before = BTreeMap::from([(begin, begin)]);
+    let mut left = VecDeque::from([begin]);
+    while let Some(node) = left.pop_front() {
+        for wire in &plan.wires {
+            let near = [(wire.a, wire.b), (wire.b, wire.a)];
+            for (_, other) in near.into_iter().filter(|(from, _)| *from == node) {
+                if !before.contains_key(&other) {
+                    before.insert(other, node);
+                    left.push_back(other);
+                }
+            }
+        }
+    }
+    let (mut found, mut node) = (BTreeSet::new(), end);
+    while let Some(last) = before.get(&node).filter(|last| **last != node) {
+        found.insert((*last, node));
+        node = *last;
+    }
+    found
 }
 
 /// Flows by their numbers, of which the first are named.
