@@ -442,3 +442,31 @@ def test_levels_are_listed_by_their_size(tmp_path: Path) -> None:
     )
     with pytest.raises(LabError, match="axis hops has no 7; there are: 5, 20, 50, 200"):
         found.cells({"hops": 7})
+
+
+def test_a_figure_of_a_flow_that_cells_lack_leaves_them_out() -> None:
+    given = """runs = 2
+[scenario]
+topology.words = "linear,3"
+stop.time = "1s"
+[[scenario.flow]]
+from = "n1"
+to = "n3"
+protocol = "tcp-sack"
+[[scenario.flow]]
+from = "n3"
+to = "n1"
+protocol = "{bulk}"
+[vary.bulk]
+none = { "flow.2.copies" = 0 }
+cubic = "tcp-cubic"
+[[figure]]
+kind = "bars"
+metric = "goodput@2"
+x = "bulk"
+"""
+    told = str(refused(given))
+    assert "goodput@2: cell none has 1 flow; leave the cell out (`where` of the figure" in told
+    assert len(plans.parse(given + 'where = { bulk = "cubic" }\n').cells) == 2
+    told = str(refused(given.replace("runs = 2", 'runs = 2\nmetrics = ["goodput@2"]')))
+    assert "`metrics` are of all cells" in told

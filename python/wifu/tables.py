@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wifu import kinds, published, values
-from wifu.cells import Axis, Cell, Label, levels_of
+from wifu.cells import Axis, Cell, Label, level_names, levels_of
 from wifu.errors import LabError, PlanError, nearest
 from wifu.metrics import MEASURES, RUN_METRICS, Measure, column, flow_row, parts, wrong
 from wifu.values import Value
@@ -47,6 +47,19 @@ LEAST_RUNS = 10
 happen to be close together: nominal 95 % then cover the mean of normal values in about 93 to 95 %
 of the cases, and in 90 % if three runs were enough to stop.
 """
+
+
+def _shown(cells: Sequence[Cell], where: Any) -> list[Cell]:
+    """The cells that a figure shows; what is wrong with its `where` is told where it is checked."""
+    rules = where if isinstance(where, dict) else {}
+
+    def fits(cell: Cell) -> bool:
+        every = {axis: str(label) for axis, label in cell.labels.items()}
+        known = {axis: {str(c.labels.get(axis)) for c in cells} for axis in rules}
+        chosen = {axis: level_names(wanted, known[axis]) for axis, wanted in rules.items()}
+        return all(every.get(axis) in names for axis, names in chosen.items() if axis in every)
+
+    return [cell for cell in cells if fits(cell)]
 
 
 @dataclass(frozen=True)
@@ -255,17 +268,25 @@ class Tables:
 
     def _flows(self, cells: Sequence[Cell], until: Until | None) -> None:
         """Every cell has the flows of which metrics are asked for."""
-        asked = [(name, "metrics") for name in self._metrics()]
-        asked += [(until.metric, "until.metric")] if until else []
+        asked = [(name, "metrics", cells) for name in self._metrics()]
+        asked += [(until.metric, "until.metric", cells)] if until else []
         for n, figure in enumerate(self._get("figure", list, []), 1):
             roles = [role for role in ("metric", "against") if role in figure]
-            asked += [(figure[role], f"figure.{n}.{role}") for role in roles]
-        for name, key in asked:
+            shown = _shown(cells, figure.get("where"))
+            asked += [(figure[role], f"figure.{n}.{role}", shown) for role in roles]
+        for name, key, cells in asked:
             flow = parts(name)[1] or 0
             for cell in cells:
                 count = len(cell.scenario.get("flow", [])) if "flow" in cell.scenario else 1
                 if flow > count:
-                    raise PlanError(f"{name}: cell {cell.name} has {count} flows", key)
+                    there = f"{count} flow{'' if count == 1 else 's'}"
+                    instead = (
+                        "`metrics` are of all cells: of those that have it a plan without this one "
+                        "tells, and a figure with `where`"
+                        if key == "metrics"
+                        else "leave the cell out (`where` of the figure, `skip` of the plan)"
+                    )
+                    raise PlanError(f"{name}: cell {cell.name} has {there}; {instead}", key)
             if flow and len({c.entries[flow - 1] for c in cells if c.entries}) > 1:
                 raise PlanError(
                     f"{name}: with other numbers of copies it is another [[scenario.flow]]'s. Put "
