@@ -193,3 +193,9 @@ rate = "{rate}"
     assert demand._content(apart.cells, "jain") == [1, 2]
     alike = plans.parse(text.replace("{rate}", "300k"))
     assert demand._content(alike.cells, "jain") == []
+
+
+def test_one_demand_may_be_written_in_several_ways() -> None:
+    late = {"protocol": "udp", "rate": "2000k", "start": "5s", "time": "25s", "app": "bulk"}
+    assert demand._demand(late) == demand._demand({"protocol": "udp", "rate": "2M", "time": "30s"})
+    assert demand._demand(late) != demand._demand({"protocol": "udp", "rate": "3M"})

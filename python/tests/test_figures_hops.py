@@ -9,7 +9,7 @@ import pytest
 import wifu
 from wifu import figures
 from wifu import plan as plans
-from wifu.figures import latency
+from wifu.figures import latency, shares
 
 PLAN = """
 name = "hops"
@@ -89,4 +89,5 @@ def test_load_and_senders_of_who_asks_are_those_of_answers(tmp_path: Path) -> No
     series = '[series]\nruns = [1]\nrecord = ["delay"]\n'
     results = wifu.campaign(plans.parse(ASKS + probe + series), tmp_path / "r")
     run = latency._run(results, results.plan.cells[0], 1)
+    assert shares._names(results, results.plan.cells, [1], False) == ["1: n4 to n1"]
     assert run is not None and list(run.load) == ["n4 > n1"] and list(run.probes) == ["n1 > n4"]

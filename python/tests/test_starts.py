@@ -47,3 +47,11 @@ def test_flows_that_begin_late_are_told(
     assert starts.caution(one, two, ["goodput"]) == "", "nothing is decided by it"
     beside = [n for n in diverge.compare([one, two]).notes() if "flows begin when" in n]
     assert beside == ([told] if said else [])
+
+
+def test_flows_that_begin_apart_anyway_are_not_told(tmp_path: Path) -> None:
+    """A probe three seconds later meets nothing of what the first one sends first."""
+    plan = plans.parse(TWO)
+    one = wifu.campaign(plan, tmp_path / "one", runner=late(lambda flow, run: 3.0 * flow))
+    two = wifu.campaign(plan, tmp_path / "two", runner=late(lambda flow, run: 3.02 * flow))
+    assert starts.caution(one, two, ["connecting"]) == ""

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake import FakeResult
 from test_cautions import PLAN, made, said
 
 import wifu
+from wifu import plan as plans
 from wifu import report, unlike
 
 RENO, NEWRENO = "tcp-reno", "tcp-newreno"
@@ -217,3 +219,41 @@ def test_copies_of_nodes_that_nobody_counted_are_no_merit(tmp_path: Path, other:
     assert why(known, "retransmissions") == []
     tcp = found(tmp_path / "c", *flows, "retransmissions")
     assert why(tcp, "retransmissions") == [] and said(tcp, "retransmissions") == ""
+
+
+def test_protocols_in_rows_beside_another_pair_are_told_too(tmp_path: Path) -> None:
+    """Rows of a table are read beside each other, whatever its columns compare."""
+    text = """
+name = "rows"
+runs = 2
+pair = "radio.attempts"
+metrics = ["rtt_p50"]
+[scenario]
+topology.words = "linear,2"
+[[scenario.flow]]
+protocol = "{protocol}"
+app = "file"
+bytes = "1M"
+[vary]
+protocol = ["tcp-newreno", "atp"]
+"radio.attempts" = [1, 7]
+"""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
+        rtt = {"p50_s": 0.1, "p95_s": 0.2, "p99_s": 0.3, "samples": 1000}
+        flow = {
+            "id": 1,
+            "protocol": protocol,
+            "app": "file",
+            "start_s": 0.0,
+            "finished": True,
+            "last_byte_s": 4.0 + run,
+            "bytes": 10**6,
+            "rtt": rtt,
+        }
+        name = f"{protocol}{run}{scenario['radio']['attempts']}"
+        return FakeResult({"sim_seconds": 60.0, "flows": [flow], "trace_hash": name}, {})
+
+    results = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
+    assert "do not time round trips alike" in said(results, "rtt_p50")

@@ -114,7 +114,8 @@ def none_of_them(results: Results, cells: Sequence[Cell], metric: str) -> str:
     one = len(ends) == 1
     return (
         f"Flow{'' if one else 's'} {told} end{'s' if one else ''} by the clock and "
-        f"{'is' if one else 'are'} no download: of it `{parts(metric)[0]}@N` tells."
+        f"{'is no download: of it' if one else 'are no downloads: of them'} "
+        f"`{parts(metric)[0]}@N` tells."
     )
 
 

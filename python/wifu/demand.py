@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from wifu import values
 from wifu.cells import Cell
+from wifu.errors import LabError
 from wifu.metrics import parts
-from wifu.rows import RATES, Results, compared, flows_of, numbered, rows_of
+from wifu.rows import RATES, Results, alongside, flows_of, numbered, rows_of
 from wifu.stacks import Stack, stacks
 from wifu.stamps import first
 
@@ -44,10 +47,17 @@ def _content(cells: Sequence[Cell], metric: str) -> list[int]:
     return sorted(found)
 
 
+ELSEWHERE = ("from", "to", "protocol", "start", "jitter", "stop_at", "time", "bytes", "size")
+"""Keys of a flow that say where it is, when, and for how long: not what it asks for meanwhile."""
+
+
 def _demand(flow: Mapping[str, Any]) -> str:
     """What a flow asks for, wherever and whenever."""
-    elsewhere = ("from", "to", "protocol", "start", "jitter", "stop_at")
-    return json.dumps({k: v for k, v in flow.items() if k not in elsewhere}, sort_keys=True)
+    told: dict[str, Any] = {k: v for k, v in flow.items() if k not in ELSEWHERE}
+    told["app"] = flow.get("app", "bulk")
+    with suppress(LabError):  # one rate may be written in two ways
+        told["rate"] = values.rate(flow["rate"]) if "rate" in flow else None
+    return json.dumps(told, sort_keys=True, default=str)
 
 
 def content(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -88,7 +98,7 @@ def late(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def lateness(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words."""
-    if not any(_arrived(results, group, metric) for group in compared(results, cells)):
+    if not any(_arrived(results, group, metric) for group in alongside(results, cells)):
         return ""
     return (
         "As many of these datagrams were sent and arrived in compared cells, to within "
@@ -137,7 +147,7 @@ def held(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def holds(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words."""
-    groups = [g for g in compared(results, cells) if held(results, g, metric)]
+    groups = [g for g in alongside(results, cells) if held(results, g, metric)]
     if not groups:
         return ""
     by: dict[str, list[str]] = {}

@@ -69,8 +69,9 @@ def _filled(source: Mapping[str, Value], key: str, text: str) -> None:
         else:
             found = found.get(part) if isinstance(found, dict) else None
     name = found[1:-1] if isinstance(found, str) and found[:1] + found[-1:] == "{}" else ""
-    used = json.dumps(source.get("scenario", {}), default=str).count(f"{{{name}")
-    if name in source.get("vary", {}) and used == 1:
+    every = json.dumps(source.get("scenario", {}), default=str)
+    used = re.findall(rf"{{[^{{}}]*\b{re.escape(name)}\b[^{{}}]*}}", every) if name else []
+    if name in source.get("vary", {}) and len(used) == 1:
         raise PlanError(f"the axis {name} fills {key} ({found}): write {name}={text}")
 
 

@@ -49,6 +49,8 @@ def in_step(scenario: Scenario) -> bool:
         return False
     if isinstance((scenario.get("host") or {}).get("queue"), dict):
         return False  # a discipline drops by its own clock
+    if scenario.get("handler") or topology.get("interferer"):
+        return False
     carried = [flow for flow in flows if flow.get("protocol") != "udp"]
     # What comes over the air comes by chance; what goes there has passed the wires before, if
     # these are the narrower.
@@ -204,7 +206,7 @@ def moments(results: Results, cells: Sequence[Cell], metric: str) -> str:
     flows = first([str(n) for n in together(found[0].scenario)], 4)
     return (
         f"Datagrams of flows {flows} leave at one rate, or a multiple of it, and begin at moments "
-        "that are the same in all runs: whether they meet on the air is decided by that, once for "
+        "that hardly vary between runs: whether they meet on the air is decided by that, once for "
         "all, of which intervals know nothing. There is neither colour nor bold; a `jitter` of as "
         "long as a period gives each run moments of its own."
     )
@@ -228,9 +230,9 @@ def _moments(plan: Plan) -> list[str]:
         return []
     flows = first([str(n) for n in together(found[0].scenario)], 4)
     return [
-        f"datagrams of flows {flows} leave at one rate and begin at moments that are the same in "
-        "all runs, which decides once for all whether they meet on the air: a `jitter` of as long "
-        "as a period gives each run moments of its own."
+        f"datagrams of flows {flows} leave at one rate, or a multiple of it, and begin at moments "
+        "that hardly vary between runs, which decides once for all whether they meet on the air: a "
+        "`jitter` of as long as a period gives each run moments of its own."
     ]
 
 

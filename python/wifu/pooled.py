@@ -179,8 +179,7 @@ def _otherwise(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataF
         several = rows.groupby(["cell", "run"])["flow"].transform("size") > 1
         rows, own = rows[several], own[rows.index][several]
         flows = own.groupby([rows["cell"], rows["run"]]).mean().dropna()
-    samples = [results.sample(metric, c.labels) for c in cells]
-    both = pd.DataFrame({"together": pd.concat(samples).dropna(), "flows": flows}).dropna()
+    both = pd.DataFrame({"together": _together(results, cells, metric), "flows": flows}).dropna()
     means = both.groupby("cell").mean()
     means = means[(means > 0).all(axis=1)]
     if len(means) < 2:
@@ -198,6 +197,17 @@ def _otherwise(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataF
         return none
     one, two = max(apart, key=lambda pair: _spread(means.loc[list(pair)]))
     return means.loc[[one, two]]
+
+
+def _together(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """A metric of each run; what is counted by what was carried, as that of a flow is."""
+    base, _ = parts(metric)
+    if base not in COUNTED:
+        return pd.concat([results.sample(metric, c.labels) for c in cells]).dropna()
+    rows = _rows(results, cells, metric)
+    sums = rows[["cell", "run", base, "bytes"]].astype({base: float, "bytes": float})
+    sums = sums.groupby(["cell", "run"]).sum()
+    return (sums[base] / (sums["bytes"].where(lambda x: x > 0) / 1e6)).dropna()
 
 
 def _knows(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -254,7 +264,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         each = "links" if base in BY_LINK else "flows"
         own = " per MB" if base in COUNTED else unit
         told = [
-            f"{cell} has {both['together'][cell] / scale:.3g}{unit} together and "
+            f"{cell} has {both['together'][cell] / scale:.3g}{own} together and "
             f"{both['flows'][cell] / scale:.3g}{own} as the mean of its {each}"
             for cell in (both["ratio"].idxmax(), both["ratio"].idxmin())
         ]

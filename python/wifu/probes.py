@@ -177,17 +177,20 @@ def few(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     rows = rows_of(results, cells)
     if kind == "delay":
-        means, what, of = _downloads(carriers(rows, metric)), "transfers and requests", "run"
+        means, what, of = _downloads(carriers(rows, metric)), "transfers and requests", "per run"
     else:
         rows = rows if only is None else rows[rows["flow"] == only]
-        means, of = _samples(rows, kind), "flow"
+        means = _samples(rows, kind)
+        name = f"{kind}_samples"
+        several = name in rows and rows.loc[rows[name].notna(), "flow"].nunique() > 1
+        of = "of the flow with fewest" if several else "per flow"
         what = "datagrams" if kind == "one_way" else "round-trip times"
     least = LEAST[share]
     if not len(means) or means.min() >= least:
         return ""
     low, high = (f"{v:.3g}" for v in (means.min(), means.max()))
     return (
-        f"{share} % are below by {low if low == high else f'{low} to {high}'} {what} per {of} on "
+        f"{share} % are below by {low if low == high else f'{low} to {high}'} {what} {of} on "
         f"the mean: of fewer than {least} that is hardly less than the greatest of them. There is "
         "neither colour nor bold."
     )

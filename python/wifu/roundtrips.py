@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from wifu.cells import Cell
 from wifu.metrics import column, parts
 from wifu.probes import SELECTED
-from wifu.rows import Results, carriers, compared, rows_of
+from wifu.rows import Results, alongside, carriers, rows_of
 
 CLASS = 1 / 16
 """How wide the classes are that round-trip times are counted in, of what they begin at."""
@@ -52,7 +52,7 @@ def unmixed(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Means of the flows that have a value, of cells in which these are not the same."""
-    every = [_mixed(results, row, metric) for row in compared(results, cells)]
+    every = [_mixed(results, row, metric) for row in alongside(results, cells)]
     _, words = max(every, key=lambda found: found[0], default=(0.0, ""))
     if not words:
         return ""
@@ -111,7 +111,7 @@ def samples(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Round-trip times of which senders take one by every acknowledgement, or by hardly any: such
     percentiles are not of the same.
     """
-    every = [_sampled(results, row, metric) for row in compared(results, cells)]
+    every = [_sampled(results, row, metric) for row in alongside(results, cells)]
     _, words = max(every, key=lambda found: found[0], default=(0.0, ""))
     if not words:
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -78,6 +79,30 @@ def compared(results: Results, cells: Sequence[Cell]) -> list[list[Cell]]:
     names = {c.name for c in cells}
     rows = ([c for c in row if c.name in names] for row in results.plan.groups())
     return [row for row in rows if len(row) > 1]
+
+
+def alongside(results: Results, cells: Sequence[Cell]) -> list[list[Cell]]:
+    """The same, and those that differ by an axis of protocols alone, whatever is the pair: they
+    stand in rows or along a figure.
+    """
+    rows = compared(results, cells)
+    if results.plan.pair is None:
+        return rows
+    others = (axis.name for axis in results.plan.axes if axis.name != results.plan.pair)
+    return rows + [row for name in others for row in _of_protocols(cells, name)]
+
+
+def _of_protocols(cells: Sequence[Cell], axis: str) -> list[list[Cell]]:
+    """Cells that are the same but for an axis, along which flows have other protocols."""
+    by: dict[str, list[Cell]] = {}
+    for cell in cells:
+        others = {name: str(label) for name, label in cell.labels.items() if name != axis}
+        by.setdefault(json.dumps(others, sort_keys=True), []).append(cell)
+
+    def carried(cell: Cell) -> tuple[str, ...]:
+        return tuple(str(flow.get("protocol")) for _, flow in flows_of(cell))
+
+    return [row for row in by.values() if len(set(map(carried, row))) > 1]
 
 
 def flows_of(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:

@@ -25,11 +25,15 @@ def caution(first: Results, other: Results, metrics: Iterable[str]) -> str:
     keys = ["cell", "run"]
     one, two = (_starts(results) for results in (first, other))
     both = one.to_frame("asked").join(two.to_frame("began"), how="inner")
+    # Only those that begin at once meet with what they send first.
+    keys.append("moment")
+    both["moment"] = (both["asked"] / LEAST_S).round()
     both = both[both.groupby(keys)["asked"].transform("size") > 1]
-    if both.empty:
+    if both.empty or first.plan.substrate != "sim":
         return ""
-    late = both["began"] - both["asked"]
-    apart = late.groupby(keys).agg(lambda of: of.max() - of.min())
+    both["late"] = both["began"] - both["asked"]
+    late = both["late"]
+    apart = both.groupby(keys)["late"].agg(lambda of: of.max() - of.min())
     if max(late.median(), apart.median()) < LEAST_S:
         return ""
     place = other.plan.substrate

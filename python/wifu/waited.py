@@ -11,7 +11,7 @@ import pandas as pd
 
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import Results, carriers, compared, rows_of
+from wifu.rows import Results, alongside, carriers, rows_of
 from wifu.stacks import KERNEL, stacks
 from wifu.transfers import of_tcp
 
@@ -79,7 +79,7 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words; and where nobody tells how long they were held back, that they may be."""
-    every = [_waits(results, group, metric) for group in compared(results, cells)]
+    every = [_waits(results, group, metric) for group in alongside(results, cells)]
     found = max(every, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
     if found is None or not len(found):
         return _untold(results, cells, metric)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from wifu.cells import Cell
 from wifu.metrics import column, parts
-from wifu.rows import Results, carriers, compared, ends, rows_of
+from wifu.rows import Results, alongside, carriers, ends, rows_of
 from wifu.stacks import stacks
 from wifu.stamps import first
 
@@ -47,7 +47,7 @@ def _named(values: pd.Series[float]) -> str:
 
 def _any(found: Found, results: Results, cells: Sequence[Cell], metric: str) -> list[list[Cell]]:
     """The cells that are compared of which something is so."""
-    return [group for group in compared(results, cells) if found(results, group, metric)]
+    return [group for group in alongside(results, cells) if found(results, group, metric)]
 
 
 def _copies(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:

@@ -51,39 +51,66 @@ fn a_node_that_splits_has_its_rows_and_its_place_in_json() {
 /// Phase effects: over wires without variation nothing is random but when flows begin.
 #[test]
 fn flows_that_keep_step_at_a_queue_are_told() {
-    let said = |topology: &str, more: &str| {
-        let flows = "--flow n1:n3:tcp-sack --flow n1:n3:tcp-cubic --stop 2";
-        let text = printed(&sim(&format!("--topo {topology} {flows} {more}")));
-        text.contains("flows keep step at a full queue")
+    let folder = Folder::new("step");
+    let said = |more: &str, ends: [&str; 2], flow: &str| {
+        let wire = |a: &str, rate: &str| {
+            let more = if a == "r" { "" } else { more };
+            format!(
+                "{{ a = \"{a}\", b = \"{}\", rate = \"{rate}\", delay = \"5ms\", queue = 10{more} }}",
+                if a == "r" { "d" } else { "r" }
+            )
+        };
+        let nodes =
+            ["a", "b", "r", "d"].map(|n| format!("{{ name = \"{n}\", wired_only = true }}"));
+        let wires = [
+            wire("a", "100Mb/s"),
+            wire("b", "100Mb/s"),
+            wire("r", "5Mb/s"),
+        ];
+        let one = |ends: &str| {
+            let (from, to) = ends.split_once('>').expect("two ends");
+            format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\nprotocol = \"tcp-sack\"\n")
+        };
+        let text = format!(
+            "topology.node = [{}]\ntopology.wire = [{}]\nstop.time = \"6s\"\n{}{}{flow}",
+            nodes.join(", "),
+            wires.join(", "),
+            one(ends[0]),
+            one(ends[1])
+        );
+        let file = folder.file("step.toml");
+        std::fs::write(&file, text).expect("a file");
+        let printed = printed(&sim(&format!("--scenario {file}")));
+        printed.contains("flows keep step at a full queue")
     };
-    assert!(said("linear,3,wire=5Mb/s", ""));
-    assert!(said("linear,3,wire=5Mb/s", "--flow n1:n3:udp,rate=50k"));
-    let back = "--topo linear,3,wire=5Mb/s --flow n1:n3:tcp-sack --flow n3:n1:tcp-sack --stop 2";
-    assert!(!printed(&sim(back)).contains("flows keep step"));
-    assert!(!said("linear,3,wire=5Mb/s,variation=3ms", ""));
-    assert!(!said("linear,3,wire=5Mb/s,loss=1%", ""));
-    assert!(said("linear,3,wire=5Mb/s,variation=1ms", ""));
-    assert!(!said(
-        "linear,3,wire=5Mb/s",
-        "--flow n1:n3:tcp-sack,app=http,pause=100ms"
-    ));
-    assert!(said(
-        "linear,3,wire=5Mb/s",
-        "--flow n1:n3:udp,app=onoff,on=100ms,off=100ms,rate=50k"
-    ));
-    assert!(!said("linear,3", ""));
+    let (both, talk) = (["a>d", "b>d"], "[[flow]]\nfrom = \"a\"\nto = \"d\"\n");
+    assert!(said("", both, ""));
+    assert!(said(", variation = \"1ms\"", both, ""));
+    assert!(!said(", variation = \"3ms\"", both, ""));
+    assert!(!said(", loss = 0.01", both, ""));
+    assert!(
+        !said("", ["a>d", "d>b"], ""),
+        "no wire that data of both wait for"
+    );
+    let udp = format!("{talk}protocol = \"udp\"\nrate = \"50k\"\n");
+    assert!(said("", both, &udp));
+    let web = format!("{talk}protocol = \"tcp-sack\"\napp = \"http\"\npause = \"100ms\"\n");
+    assert!(!said("", both, &web));
 }
 
 #[test]
 fn datagrams_that_always_meet_or_never_are_told() {
     let said = |first: &str, second: &str| {
         let flows = format!("--flow n1:n2:udp,{first} --flow n3:n2:udp,{second} --stop 1");
-        printed(&sim(&format!("--topo linear,3 {flows}"))).contains("leave at one rate and begin")
+        printed(&sim(&format!("--topo linear,3 {flows}")))
+            .contains("leave at one rate, or a multiple")
     };
     assert!(said("rate=500k", "rate=500k"));
     assert!(said("rate=500k", "rate=500k,start=5ms"));
     assert!(!said("rate=500k", "rate=400k"));
     assert!(!said("rate=500k", "rate=500k,jitter=24ms"));
+    assert!(said("rate=500k", "rate=500k,jitter=1ms"));
+    assert!(said("rate=500k", "rate=250k"));
 }
 
 #[test]

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from wifu import cautions, cutoff, stats
+from wifu.answering import asks
 from wifu.api import Results
 from wifu.cautions import carriers
 from wifu.cells import Cell
@@ -372,6 +373,8 @@ def _names(
         own = rows[rows["flow"] == flow]
         ends = set(zip(own["flow_from"], own["flow_to"], strict=True))
         (one, two), *others = ends or [("", "")]
+        if any(asks(cell, flow) for cell in cells):  # its octets go back
+            one, two = two, one
         name = f"{flow}" if others or not one else f"{flow}: {one} to {two}"
         names.append(f"{name}, datagrams" if flow in datagrams else name)
     return names

@@ -310,7 +310,7 @@ impl Simulated<'_> {
                 walk: !self.scenario.mobility.is_empty(),
                 profiles: alike::profiles(&protocols, registry),
                 content: wanted::content(&self.scenario.flow),
-                step: wanted::step(of.plan(), self.scenario),
+                step: wanted::step(of.plan(), self.scenario, outcome),
             };
             print!(
                 "{}",

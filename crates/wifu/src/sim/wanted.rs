@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wifu_radio::plan::{Plan, WirePlan};
+use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::{AppKind, FlowSpec, Scenario};
 
 /// Flows that are named.
@@ -69,26 +70,35 @@ const IN_STEP: &str = "Nothing on the way is random: flows keep step at a full q
      breaks the step\n";
 
 /// Where the same is so on the air.
-const AT_ONCE: &str = "Datagrams of several nodes leave at one rate and begin at fixed moments: \
+const AT_ONCE: &str = "Datagrams of several nodes leave at one rate, or a multiple of it, and begin at fixed moments: \
      whether they meet on the air is decided by these once for all, whatever the seed; a `jitter` \
      gives each run others\n";
 
 /// What is to be said where flows keep step with each other.
-pub(super) fn step(plan: &Plan, scenario: &Scenario) -> Option<&'static str> {
-    if in_step(plan, scenario) {
+pub(super) fn step(plan: &Plan, scenario: &Scenario, outcome: &Outcome) -> Option<&'static str> {
+    // Who loses nothing there has its share by something else.
+    let lost = outcome.wires.iter().any(|w| w.queue_drops > 0);
+    if lost && in_step(plan, scenario) {
         return Some(IN_STEP);
     }
     (plan.wires.is_empty() && at_once(&scenario.flow)).then_some(AT_ONCE)
 }
 
-/// Whether all flows are of datagrams, of which some from unlike nodes are of one rate and size, and
-/// do not begin by chance.
+/// Whether all flows are of datagrams, of which some leave unlike nodes at one rate or a multiple of
+/// it, and begin by less chance than a period.
 fn at_once(flows: &[FlowSpec]) -> bool {
-    let steady = |f: &FlowSpec| {
-        f.rate.is_some() && f.app != AppKind::OnOff && f.jitter == FlowSpec::default().jitter
+    let period = |f: &FlowSpec| {
+        let rate = f.rate.as_ref().filter(|_| f.app != AppKind::OnOff)?.0.0 as f64;
+        let seconds = f64::from(f.size.unwrap_or(1500)) * 8.0 / rate;
+        (f.jitter.0.as_secs_f64() < seconds).then_some(seconds)
     };
-    let met = |a: &FlowSpec, b: &FlowSpec| {
-        a.from != b.from && a.rate == b.rate && a.size == b.size && steady(a) && steady(b)
+    let multiple = |one: f64, two: f64| {
+        let ratio = one.max(two) / one.min(two);
+        ratio < 10.0 && (ratio - ratio.round()).abs() < 1e-6
+    };
+    let met = |a: &FlowSpec, b: &FlowSpec| match (period(a), period(b)) {
+        (Some(one), Some(two)) => a.from != b.from && multiple(one, two),
+        _ => false,
     };
     let alone = flows.iter().all(|f| f.protocol == "udp");
     alone
