@@ -725,3 +725,34 @@ def test_who_writes_until_the_run_ends_has_no_rate_that_was_cut_off(
     whole, breaks = found.plan.cells
     assert cutoff.count(found, [whole], "goodput") == (told, told)
     assert cutoff.count(found, [breaks], "delay")[0] == 8, "of times they are the least"
+
+
+def test_requests_of_a_count_that_were_never_asked_are_no_upper_end(tmp_path: Path) -> None:
+    """Who is cut off after the slow ones may be quick in the rest: at the least none of them is."""
+    text = ASKING.replace('pause = "500ms"', 'pause = "500ms"\ncount = 9')
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        run = scenario["run"]
+        done = [
+            {"start_s": 2.0 * k, "delay_s": 1.0 + 0.01 * run} for k in range(6 if run == 1 else 9)
+        ]
+        flow = {
+            "id": 1,
+            "protocol": scenario["flow"][0]["protocol"],
+            "app": "request",
+            "start_s": 0.0,
+            "last_byte_s": 9.0,
+            "finished": run != 1,
+            "bytes": 9,
+            "requests": done,
+            "under_way_s": None,
+        }
+        name = f"{run}{flow['protocol']}"
+        return FakeResult({"sim_seconds": 60.0, "flows": [flow], "trace_hash": name}, {})
+
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
+    cell = found.plan.cells[0]
+    assert cutoff.runs(found, cell, "delay") == {1}
+    assert cutoff.at_least(found, cell, 1, "delay") == pytest.approx(6 * 1.01 / 9)
+    assert "3 of" in cutoff.unfinished(found, [cell], "delay")
+    assert "never asked count as taking none" in cutoff.sentence(found, [cell], "delay")

@@ -254,7 +254,7 @@ def test_a_mark_that_is_hollow_for_another_reason_says_so(uneven_runs: wifu.Resu
     assert row["p_holm"] < 0.05 and row["low"] > 1, "else there is nothing to explain"
     assert all(hollow(mark) for mark in marks(figure.axes[0]).values())
     why = "counts of runs that delivered more than 10 % apart"
-    assert f"All are hollow whatever p and the interval are: {why}." in caption
+    assert f"All are hollow whatever p and the interval are: {why}" in caption
     assert "no difference shown, or unlike in more (see caption)" in legend(figure)
     # What both sides of a ratio are is told as in the table.
     assert "delivered from" in caption

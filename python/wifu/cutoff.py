@@ -153,13 +153,31 @@ def _some_failed(asking: pd.DataFrame) -> pd.DataFrame:
     return asking[asking["requests_failed"] > 0] if known else asking[:0]
 
 
+def _never_asked(cell: Cell, asking: pd.DataFrame) -> pd.DataFrame:
+    """Of flows of requests those that made fewer than their `count`."""
+    wanted = _counts(cell)
+    if asking.empty or not any(wanted.values()):
+        return asking[:0]
+    return asking[_made(asking) < asking["flow"].map(wanted)]
+
+
+def _counts(cell: Cell) -> dict[int, int]:
+    return {n: _wanted(flow) for n, flow in flows_of(cell)}
+
+
+def _made(asking: pd.DataFrame) -> pd.Series[float]:
+    """How many requests flows made that came to an end or failed."""
+    return (asking["requests"] + asking.get("requests_failed", 0)).astype(float)
+
+
 def runs(results: Results, cell: Cell, metric: str = "") -> set[int]:
     """The numbers of a cell's runs of which a transfer was cut off, or a request that had taken
     longer than others, or one that failed.
     """
     asking = _asking(results, cell, metric)
     late = asking[asking["requests_late"] > 0] if len(asking) else asking
-    rows = (_cut(_files(results, cell, metric), metric), late, _some_failed(asking))
+    never = _never_asked(cell, asking)
+    rows = (_cut(_files(results, cell, metric), metric), late, _some_failed(asking), never)
     return {int(run) for found in rows if len(found) for run in found["run"]}
 
 
@@ -190,7 +208,14 @@ def _requests(results: Results, cells: Sequence[Cell], metric: str) -> tuple[int
     every = [rows for cell in cells if len(rows := _asking(results, cell, metric))]
     keys = ("requests", "requests_cut", "requests_failed")
     sums = [sum(int(rows[key].sum()) for rows in every if key in rows) for key in keys]
-    return sums[0], sums[1] + sums[2]
+    # Who has a `count` lacks more than the one that was under way, if any was.
+    lacking = [(_never_asked(cell, _asking(results, cell, metric)), cell) for cell in cells]
+    more = sum(
+        int((rows["flow"].map(_counts(cell)) - _made(rows) - rows["requests_cut"]).sum())
+        for rows, cell in lacking
+        if len(rows)
+    )
+    return sums[0], sums[1] + sums[2] + more
 
 
 def _called(results: Results, cells: Sequence[Cell], metric: str) -> str:
@@ -314,6 +339,10 @@ def _times(
             cut.append(max(0.0, float(outcome["sim_seconds"]) - float(flow.get("start_s") or 0.0)))
         elif (late := asked.late(outcome, flow, scenario)) is not None:
             cut.append(late)
+        # Of those that were never asked nothing is known: at the least they take no time.
+        ended = len(download_delays(flow)) + len(flow.get("requests_failed") or [])
+        late_too = int(not knows and asked.late(outcome, flow, scenario) is not None)
+        cut += [0.0] * (0 if knows else max(0, _wanted(spec) - ended - late_too))
     return took, cut
 
 
@@ -331,6 +360,12 @@ def of_finished_alone(metric: str) -> str:
     """
     base, at, flow = metric.partition("@")
     return f"{base}_finished_s{at}{flow}"
+
+
+def _wanted(spec: Mapping[str, Any]) -> int:
+    """How many requests a flow of a scenario makes, if that is said."""
+    told = spec.get("count") if spec.get("app") in ASKING else None
+    return told if isinstance(told, int) else 0
 
 
 def columns(
@@ -387,9 +422,15 @@ def _so_far(results: Results, cells: Sequence[Cell], metric: str) -> str:
         told = f"{gone} of {of} {called} failed" if cut == gone else f"{told}, {gone} failed"
     if not any(least(results, cell, metric) for cell in cells):
         return f"{told} and are missing; none had taken longer than others of its flow."
+    every = [_never_asked(cell, _asking(results, cell, metric)) for cell in cells]
+    never = (
+        " Requests of a `count` that were never asked count as taking none: a longer run "
+        "(`stop.time`) has them."
+    )
+    never *= any(len(rows) for rows in every)
     return (
         f"{told}: they count with their time so far, and means of such cells are the least that "
-        f"they can be (≥).{_endless(cells, metric)}"
+        f"they can be (≥).{never}{_endless(cells, metric)}"
     )
 
 
