@@ -1,6 +1,7 @@
 //! Flows that may have all that they ask for, or keep step at a queue: what they got is no share of
 //! the network.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wifu_radio::plan::{Plan, WirePlan};
@@ -84,8 +85,8 @@ pub(super) fn step(plan: &Plan, scenario: &Scenario, outcome: &Outcome) -> Optio
     (plan.wires.is_empty() && at_once(&scenario.flow)).then_some(AT_ONCE)
 }
 
-/// Whether all flows are of datagrams, of which some leave unlike nodes at one rate or a multiple of
-/// it, and begin by less chance than a period.
+/// Whether all flows are of datagrams, of which some leave unlike nodes at one rate or a multiple
+/// of it, and begin by less chance than a period.
 fn at_once(flows: &[FlowSpec]) -> bool {
     let period = |f: &FlowSpec| {
         let rate = f.rate.as_ref().filter(|_| f.app != AppKind::OnOff)?.0.0 as f64;
@@ -161,8 +162,8 @@ fn way(plan: &Plan, flow: &FlowSpec) -> BTreeSet<(u16, u16)> {
         for wire in &plan.wires {
             let near = [(wire.a, wire.b), (wire.b, wire.a)];
             for (_, other) in near.into_iter().filter(|(from, _)| *from == node) {
-                if !before.contains_key(&other) {
-                    before.insert(other, node);
+                if let Entry::Vacant(place) = before.entry(other) {
+                    place.insert(node);
                     left.push_back(other);
                 }
             }
