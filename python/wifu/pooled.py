@@ -206,6 +206,8 @@ def _together(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series
         return pd.concat([results.sample(metric, c.labels) for c in cells]).dropna()
     rows = _rows(results, cells, metric)
     sums = rows[["cell", "run", base, "bytes"]].astype({base: float, "bytes": float})
+    # Who has no timer has no timeouts by the byte either, as by flows.
+    sums = sums.dropna()
     sums = sums.groupby(["cell", "run"]).sum()
     return (sums[base] / (sums["bytes"].where(lambda x: x > 0) / 1e6)).dropna()
 
