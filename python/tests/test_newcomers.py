@@ -570,3 +570,34 @@ def test_text_of_several_words_needs_quotes(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("title = unquoted text\n")
     with pytest.raises(PlanError, match='text needs quotes: write title = "unquoted text"'):
         plans.load(tmp_path / "plan.toml")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("run acks.toml --runs 5", "no option is called --runs; changes have no dashes: runs=5"),
+        ("run acks.toml --radio.rate=6M", "changes have no dashes: radio.rate=6M"),
+        ("run acks.toml --load ./x.so", "named by WIFU_LOAD=./x.so in front of `wifu-lab`"),
+        ("plot out/lab/acks bars", "bars: the kind of a figure is --plot bars"),
+        ("plot out/lab/acks --kind cdf", "the kind of a figure is --plot cdf"),
+        ("plot out/lab/acks --metric jain", "changes have no dashes: metric=jain"),
+        ("plot out/lab/acks -p box", "what shows such is bars (means with intervals) or cdf"),
+    ],
+)
+def test_options_of_other_tools_are_told_what_they_are_here(
+    folder: Path, words: str, message: str
+) -> None:
+    assert message in " ".join(lab(*words.split(), cwd=folder, code=2).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("duration = 5\n" + MESH, "duration: unknown key; how long a run is: scenario.stop.time"),
+        (MESH.replace("[[scenario.", "[["), "flow: unknown key; is of the scenario: write [[scen"),
+        (MESH + '[[figure]]\nkind = "boxplot"\n', "figure.1.kind: no figure is of kind 'boxplot'"),
+    ],
+)
+def test_keys_of_other_tools_are_told_what_they_are_here(text: str, message: str) -> None:
+    with pytest.raises(PlanError, match=re.escape(message)):
+        plans.parse(text)

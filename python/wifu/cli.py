@@ -124,7 +124,7 @@ def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-@app.command()
+@app.command(cls=given.Command)
 def run(
     plan: Annotated[Path, typer.Argument(help="A plan file, or a folder with a plan.toml.")],
     overrides: Annotated[
@@ -185,7 +185,7 @@ def run(
     _campaigns(store, work, jobs, executor, no_report, as_json)
 
 
-@app.command()
+@app.command(cls=given.Command)
 def resume(
     folder: Folder,
     changes: Annotated[
@@ -358,7 +358,7 @@ def report(
         screen.print(str(write(results, out, columns=columns)), highlight=False)
 
 
-@app.command()
+@app.command(cls=given.Command)
 def plot(
     folder: Folder,
     kind: Annotated[
@@ -393,6 +393,8 @@ def plot(
         spec["columns"] = columns
     levels = {a.name: [str(v.label) for v in a.levels] for a in results.plan.axes}
     for option in options or []:
+        if option in KINDS:
+            raise LabError(f"{option}: the kind of a figure is --plot {option}")
         set_option(spec, option, levels)
     if isinstance(spec.get("show"), str):
         spec["show"] = [spec["show"]]

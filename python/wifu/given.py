@@ -5,11 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
-from wifu import _native, program
+from wifu import _native, habits, program
 from wifu import plan as plans
 from wifu.errors import LabError
 from wifu.screen import counted
@@ -33,6 +34,25 @@ def first(
     except LabError as e:
         print(f"wifu: {e}")
     raise typer.Exit
+
+
+class Command(TyperCommand):
+    """A command of which other tools have options that this one has not."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The same; LabError for such an option, with what to write."""
+        known = {own for param in self.params for own in (*param.opts, *param.secondary_opts)}
+        for at, word in enumerate(args):
+            option, equals, value = word.partition("=")
+            if option == "--":
+                break
+            if not option.startswith("--") or option in known:
+                continue
+            if not equals:
+                value = "".join(after for after in args[at + 1 : at + 2] if after[:1] != "-")
+            if told := habits.of_option(option[2:], value, str(ctx.info_name)):
+                raise LabError(f"no option is called {option}; {told}")
+        return super().parse_args(ctx, args)
 
 
 def path(text: str) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wifu import values
+from wifu import habits, values
 from wifu.cells import ABOVE, OF_PLANS
 from wifu.errors import LabError, PlanError, nearest, placeholders
 from wifu.metrics import RUN_METRICS, wrong
@@ -121,7 +121,8 @@ def check(
         raise PlanError("write [[figure]], and below it kind = ...")
     kind = str(spec.get("kind", ""))
     if kind not in KINDS:
-        raise PlanError(f"no figure is of kind {kind!r}; {nearest(kind, KINDS)}", "kind")
+        told = habits.of_figure(kind) or nearest(kind, KINDS)
+        raise PlanError(f"no figure is of kind {kind!r}; {told}", "kind")
     options = ("kind", *COMMON, *KINDS[kind].options)
     for key, value in spec.items():
         if key not in options:

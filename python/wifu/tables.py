@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wifu import kinds, published, values
+from wifu import habits, kinds, published, values
 from wifu.cells import Axis, Cell, Label, level_names, levels_of
 from wifu.errors import LabError, PlanError, nearest
 from wifu.metrics import MEASURES, RUN_METRICS, Measure, column, flow_row, parts, wrong
@@ -139,7 +139,8 @@ class Tables:
                         '["mine.toml"], beside the plan',
                         key,
                     )
-                raise PlanError(f"unknown key; {nearest(key, valid)}", where)
+                told = None if path else habits.of_plan(key)
+                raise PlanError(f"unknown key; {told or nearest(key, valid)}", where)
 
     def _get(self, key: str, kind: type, default: Value) -> Value:
         value = self.source.get(key, default)
