@@ -18,7 +18,7 @@ Value = Any
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?$")
 _QUANTITY = re.compile(r"^([-+]?[\d_]*\.?[\d_]*(?:[eE][-+]?\d+)?)\s*([A-Za-zµ/%]*)$")
 
-# What the simulator reads, and hours.
+# What the simulator reads.
 _SECONDS = {
     "": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0,
     "h": 3600.0,

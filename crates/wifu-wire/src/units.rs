@@ -236,7 +236,7 @@ fn number_and_unit(s: &str) -> Result<(f64, &str), UnitError> {
 
 impl FromStr for Span {
     type Err = UnitError;
-    /// `"100ms"`, `"0.5 s"`, `"20 us"`, `"7 ns"`, `"2 min"`.
+    /// `"100ms"`, `"0.5 s"`, `"20 us"`, `"7 ns"`, `"2 min"`, `"1 h"`.
     fn from_str(s: &str) -> Result<Span, UnitError> {
         let (n, unit) = number_and_unit(s)?;
         let ns = match unit {
@@ -245,10 +245,11 @@ impl FromStr for Span {
             "ms" => 1e6,
             "s" | "sec" => 1e9,
             "min" => 60e9,
+            "h" => 3600e9,
             "" if n == 0.0 => 1.0,
             _ => {
                 return Err(UnitError(format!(
-                    "\"{s}\" needs a unit of time: ns, us, ms, s, min"
+                    "\"{s}\" needs a unit of time: ns, us, ms, s, min, h"
                 )));
             }
         };

@@ -127,6 +127,15 @@ fn elsewhere(command: &str, option: &str, words: &[&str]) -> Option<String> {
             "protocols are named at the prompt: iperf n1 n3 -C {}",
             given(option, "tcp-newreno")
         )),
+        ("sim" | "emu", "--queue" | "--rate" | "--rts_threshold" | "--attempts") => Some(format!(
+            "it is a key of the radio: radio.{}={}",
+            &option[2..],
+            given(option, "VALUE")
+        )),
+        ("sim", "--duration") => Some(format!(
+            "how long a run is: --stop {}",
+            given(option, "60s")
+        )),
         ("sim" | "emu", "--runs") => Some(String::from(
             "--run N is the number of one replicate; many of them, with statistics, are \
              `wifu-lab run`",
@@ -185,6 +194,8 @@ mod tests {
                 "the number of one replicate; many of them",
             ),
             ("emu --runs=10", "`wifu-lab run`"),
+            ("sim --queue 50", "it is a key of the radio: radio.queue=50"),
+            ("sim --duration 9s", "--stop 9s"),
             ("sim --tpo linear,4", "a similar argument exists: '--topo'"),
         ] {
             let said = said(&format!("wifu {words}")).unwrap_or_default();

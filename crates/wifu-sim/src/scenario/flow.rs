@@ -29,18 +29,30 @@ pub enum AppKind {
 }
 
 impl AppKind {
+    const ALL: [AppKind; 7] = [
+        AppKind::Bulk,
+        AppKind::File,
+        AppKind::Stream,
+        AppKind::Http,
+        AppKind::OnOff,
+        AppKind::Request,
+        AppKind::Trace,
+    ];
+
+    /// Those of flows like this one that take this key, quoted.
+    fn with(key: &str, like: &FlowSpec) -> String {
+        let takes = |app: &AppKind| {
+            let (needs, may) = like.uses_as(*app);
+            needs.contains(&key) || may.contains(&key)
+        };
+        let names = Self::ALL.into_iter().filter(takes);
+        let quoted: Vec<String> = names.map(|app| format!("\"{}\"", app.name())).collect();
+        quoted.join(" or ")
+    }
+
     /// All of them with the keys that they need, for who names none.
     pub(super) fn each() -> String {
-        let all = [
-            AppKind::Bulk,
-            AppKind::File,
-            AppKind::Stream,
-            AppKind::Http,
-            AppKind::OnOff,
-            AppKind::Request,
-            AppKind::Trace,
-        ];
-        let said = all.map(|app| {
+        let said = Self::ALL.map(|app| {
             let flow = FlowSpec {
                 app,
                 ..FlowSpec::default()
@@ -214,7 +226,12 @@ impl FlowSpec {
     }
 
     fn uses(&self) -> (&'static [&'static str], &'static [&'static str]) {
-        match (self.is_udp(), self.app) {
+        self.uses_as(self.app)
+    }
+
+    /// The same if its application were this one.
+    fn uses_as(&self, app: AppKind) -> (&'static [&'static str], &'static [&'static str]) {
+        match (self.is_udp(), app) {
             (true, AppKind::Bulk) => (&[], &["rate", "size", "bytes", "time"]),
             (true, AppKind::File) => (&["bytes"], &["rate", "size"]),
             (true, AppKind::Stream) => (&["time"], &["rate", "size"]),
@@ -279,8 +296,9 @@ impl FlowSpec {
                 let all: Vec<&str> = needs.iter().chain(may).copied().collect();
                 let what = match all.len() {
                     0 => format!(
-                        "{of} has no parameters; without `app` a flow is `bulk`, and \
-                         `app = \"file\"` takes `bytes`"
+                        "{of}, as a flow without `app` is, has no parameters; `{key}` goes with \
+                         app = {}",
+                        AppKind::with(key, self)
                     ),
                     _ => format!("{of} does not use it; its keys: {}", all.join(", ")),
                 };

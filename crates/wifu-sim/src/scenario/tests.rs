@@ -148,9 +148,13 @@ fn an_application_takes_its_own_parameters_only() {
     );
     assert_eq!(
         error(&flow("bytes = 5")),
-        "flow.1.bytes: `bulk` has no parameters; without `app` a flow is `bulk`, and \
-         `app = \"file\"` takes `bytes`"
+        "flow.1.bytes: `bulk`, as a flow without `app` is, has no parameters; `bytes` goes with \
+         app = \"file\""
     );
+    let timed = error(&flow("time = 5"));
+    assert!(timed.ends_with("`time` goes with app = \"stream\" or \"onoff\""));
+    let text = error(&flow("size = \"1M\""));
+    assert!(text.ends_with("how much a flow sends is `bytes`"), "{text}");
     assert_eq!(
         error(&flow("app = \"file\"\nbytes = 5\npause = 1")),
         "flow.1.pause: `file` does not use it; its keys: bytes"

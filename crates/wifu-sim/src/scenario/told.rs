@@ -33,6 +33,12 @@ const OF_KEYS: [(&str, &str); 12] = [
 /// What is wrong at a path, in words that say what to write where types are wrong.
 pub(super) fn told(path: &str, what: String) -> String {
     let mut what = plain(what);
+    if path.ends_with(".size") && what.starts_with("invalid type: string") {
+        return String::from(
+            "is the length of a datagram in bytes, a whole number without quotes; how much a flow \
+             sends is `bytes`",
+        );
+    }
     // Where bytes could be meant.
     let packets = path == "queue" || path.ends_with(".queue");
     if packets && what.ends_with("expected a whole number") {

@@ -207,8 +207,9 @@ impl Session {
     }
 
     fn host(&self, name: &str) -> anyhow::Result<&Host> {
-        let found = self.emulation.hosts().iter().find(|h| h.name == name);
-        found.with_context(|| format!("there is no host \"{name}\""))
+        let hosts = self.emulation.hosts();
+        let found = hosts.iter().find(|h| h.name == name);
+        found.with_context(|| no_host(name, hosts.iter().map(|h| &*h.name)))
     }
 
     /// Commands from standard input until it ends.
@@ -557,6 +558,15 @@ impl Session {
     }
 }
 
+/// That no host has this name, and which there are.
+fn no_host<'a>(name: &str, mut all: impl Iterator<Item = &'a str>) -> String {
+    let first = all.next().unwrap_or_default();
+    match all.last() {
+        Some(last) => format!("there is no host {name}; hosts are {first} to {last}"),
+        None => format!("there is no host {name}; the only one is {first}"),
+    }
+}
+
 /// What is said of a first word that is a key of the radio, or called as hosts are.
 fn elsewhere<'a>(word: &str, hosts: impl Iterator<Item = &'a str>) -> Option<String> {
     if word
@@ -575,8 +585,7 @@ fn elsewhere<'a>(word: &str, hosts: impl Iterator<Item = &'a str>) -> Option<Str
     let all: Vec<&str> = hosts.collect();
     let stem = letters(word).filter(|stem| !stem.is_empty())?;
     let like = all.iter().any(|host| letters(host).as_ref() == Some(&stem));
-    let (first, last) = (all.first()?, all.last()?);
-    like.then(|| format!("there is no host {word}; hosts are {first} to {last}"))
+    like.then(|| no_host(word, all.into_iter()))
 }
 
 /// Lines of the terminal, if there is one.

@@ -64,7 +64,24 @@ pub fn check(words: &[&str], protocol: impl Fn(&str) -> bool) -> anyhow::Result<
         }
         is_value = takes(word);
     }
+    let mut limits = words.iter().filter_map(|word| limit(word));
+    if let Some(first) = limits.next()
+        && let Some(other) = limits.find(|other| *other != first)
+    {
+        bail!("{first} and {other} both say when the test ends: leave out one");
+    }
     Ok(())
+}
+
+/// The letter of an option that says when a test ends.
+fn limit(word: &str) -> Option<&'static str> {
+    let long = word.split('=').next().unwrap_or(word);
+    [("-t", "--time"), ("-n", "--bytes"), ("-k", "--blockcount")]
+        .into_iter()
+        .find(|(letter, name)| {
+            long == *name || (word.starts_with(letter) && !word.starts_with("--"))
+        })
+        .map(|(letter, _)| letter)
 }
 
 /// Whether an option says which end it is, and what stands in the same word.
@@ -126,6 +143,15 @@ mod tests {
             let why = said(&format!("{word} -t 5")).expect(word);
             assert!(why.starts_with(&format!("leave out {word}: ")), "{why}");
         }
+    }
+
+    #[test]
+    fn two_ends_of_one_test_are_refused() {
+        for line in ["-t 2 -n 1M", "-t2 --bytes=1M", "--time 2 -n1M"] {
+            let why = said(line).expect(line);
+            assert!(why.starts_with("-t and -n both say"), "{why}");
+        }
+        assert_eq!(said("-t 2 -t 3 -T title --tos 4 -N"), None);
     }
 
     #[test]

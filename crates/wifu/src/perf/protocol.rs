@@ -63,6 +63,7 @@ impl Protocol {
                 !name.is_empty(),
                 "kernel: needs a name after it, as in kernel:reno"
             );
+            without_words(name)?;
             return Ok(Self::Kernel(name.to_owned()));
         }
         if let Some(spec) = text.strip_prefix("wifu:") {
@@ -187,6 +188,9 @@ pub fn check_name(spec: &str, registry: &Registry) -> anyhow::Result<()> {
         return Ok(());
     }
     let mut kernels = kernel_available();
+    if KERNEL_NAMES.contains(&name) || kernels.iter().any(|known| known == name) {
+        return without_words(spec);
+    }
     kernels.sort_unstable();
     let all = kernels.iter().map(String::as_str);
     let question = ending(name, all.clone().chain(ours.iter().map(|known| &**known)));
@@ -195,6 +199,19 @@ pub fn check_name(spec: &str, registry: &Registry) -> anyhow::Result<()> {
         all.collect::<Vec<_>>().join(", "),
         ours.join(", ")
     )
+}
+
+/// An error where words stand behind a kernel's congestion control, with what has such.
+fn without_words(spec: &str) -> anyhow::Result<()> {
+    let Some((name, words)) = spec.split_once(',') else {
+        return Ok(());
+    };
+    let own = format!("tcp-{name}");
+    let ours = match crate::standard().library().protocols().contains(&own) {
+        true => format!("; WiFu's {own} does: -C {own},{words}"),
+        false => String::new(),
+    };
+    bail!("{name} is the kernel's, which takes no parameters (`{words}`) here{ours}")
 }
 
 /// Whether a word begins with the name of a protocol of ours or of the kernel's, or as one of ours
@@ -271,6 +288,12 @@ mod tests {
         ] {
             assert!(why.contains(words), "{words}: {why}");
         }
+        let why = check_name("reno,iw=4", &registry).unwrap_err().to_string();
+        let words =
+            "reno is the kernel's, which takes no parameters (`iw=4`) here; WiFu's tcp-reno";
+        assert!(why.starts_with(words), "{why}");
+        let why = Protocol::parse("kernel:bbr,x=1").unwrap_err().to_string();
+        assert!(why.ends_with("-C tcp-bbr,x=1"), "{why}");
         let why = check_name("tcp-cubicc", &registry).unwrap_err().to_string();
         assert!(why.contains("did you mean `tcp-cubic`?"), "{why}");
     }

@@ -41,7 +41,11 @@ impl Engine {
             }
             Order::Cut(a, b) => {
                 air.set_cut(radio, a, b, true);
-                format!("nothing passes between {} and {}", name(a), name(b))
+                format!(
+                    "nothing passes directly between {} and {}",
+                    name(a),
+                    name(b)
+                )
             }
             Order::Restore(Some((a, b))) => {
                 let are = match air.set_cut(radio, a, b, false) {
