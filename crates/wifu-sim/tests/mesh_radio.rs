@@ -1199,3 +1199,31 @@ fn what_a_sender_waits_for_when_a_run_ends_is_counted() {
     let open = 14.0 - opened.expect("it connected");
     assert!((held - open).abs() < 0.01, "{held} of {open}");
 }
+
+#[test]
+fn what_held_a_sender_is_counted_to_the_end_of_each_connection() {
+    // All is sent long before the last of it is acknowledged.
+    let of = |keys: &str| {
+        let text = format!(
+            "[topology]\nwords = \"linear,5,snr=30\"\n{}[stop]\ntime = \"60s\"\n",
+            flow("n1", "n5", keys)
+        );
+        run(&text).flows.remove(0)
+    };
+    let one = of("protocol = \"atp\"\napp = \"file\"\nbytes = \"200k\"");
+    let open = one.known_s.zip(one.connected_s).map(|(end, at)| end - at);
+    let (open, held) = (open.expect("it ended"), one.limited_s.values().sum::<f64>());
+    assert!(
+        (held - open).abs() < 0.01 * open,
+        "{held} of {open}: {:?}",
+        one.limited_s
+    );
+    let many = of(
+        "protocol = \"tcp-newreno\"\napp = \"http\"\npause = \"10ms\"\nscale = 3000\n\
+         cap = 3000\ncount = 20",
+    );
+    assert_eq!(many.connections, 20);
+    let waited = many.limited_s.get("drain").copied().unwrap_or_default();
+    let held: f64 = many.limited_s.values().sum();
+    assert!(waited > 0.5 * held && waited > 0.02, "{:?}", many.limited_s);
+}

@@ -34,7 +34,7 @@ impl Flows {
         clock.mix(u64::from(number) << 16 | 5);
         match event {
             Event::Accepted(_) => {
-                flow.harvest(nodes, 1);
+                flow.harvest(clock.now, nodes, 1);
                 flow.ends[1] = End {
                     conn: Some(id),
                     open: true,
@@ -223,18 +223,18 @@ impl Flow {
     /// Nobody sends to this end any more: it closes.
     fn over(&mut self, now: Time, nodes: &mut Nodes, end: usize, id: ConnId) {
         if self.ends[end].conn == Some(id) {
-            self.harvest(nodes, end);
+            self.harvest(now, nodes, end);
         }
         nodes.endpoint(self.node(end)).close(now, id);
     }
 
     /// Add the numbers of an end's present connection to the flow's account, and forget it.
-    fn harvest(&mut self, nodes: &Nodes, end: usize) {
+    fn harvest(&mut self, now: Time, nodes: &Nodes, end: usize) {
         let Some(id) = self.ends[end].conn.take() else {
             return;
         };
         let endpoint = nodes.endpoint_of(self.node(end));
-        let Some(info) = endpoint.info(id) else {
+        let Some(info) = endpoint.info_until(id, now) else {
             return;
         };
         let counted = end == self.counted_end();
@@ -244,7 +244,7 @@ impl Flow {
 
     /// Open its connection; `number` is its own. False if it has none.
     fn connect(&mut self, now: Time, nodes: &mut Nodes, number: u32) -> Result<bool, String> {
-        self.harvest(nodes, 0);
+        self.harvest(now, nodes, 0);
         let Some(blueprint) = &self.blueprint else {
             return Ok(false);
         };
