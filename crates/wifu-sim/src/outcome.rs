@@ -363,7 +363,7 @@ pub struct NodeOutcome {
     pub received: u64,
     /// Data frames received again.
     pub duplicates: u64,
-    /// Packets refused by the full queue.
+    /// Packets refused by a full queue of its radio or of its wires.
     pub queue_drops: u64,
     /// Frames for this node that were not received.
     pub lost: LostOutcome,

@@ -121,6 +121,9 @@ fn a_queue_s_drops_are_no_losses_of_the_hop_behind_it() {
         let early = outcome.nodes.iter().filter_map(|n| n.queue);
         let early: u64 = early.map(|q| q.dropped).sum();
         assert_eq!(sum(|h| h.early_drops), early, "{kind}");
+        // A node's own table has its wires' queues, too.
+        let refused = outcome.nodes.iter().map(|n| n.queue_drops).sum::<u64>();
+        assert_eq!(refused + early, p.queue, "{kind}");
         assert!(
             on_wires > 0 && p.queue > 0 && (early > 0) != kind.is_empty(),
             "{kind}: {p:?}"

@@ -38,7 +38,8 @@ def placed(places: Sequence[Label]) -> tuple[dict[Label, float], bool]:
     that what lies between them is too: numbers, and numbers with units that one can be told from
     the other by. Others stand beside each other in the plan's order, and are not joined.
     """
-    if all(isinstance(p, int | float) for p in places):
+    # Yes and no are names.
+    if all(isinstance(p, int | float) and not isinstance(p, bool) for p in places):
         return {p: float(p) for p in places}, True
     found = [re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*(\D*)", str(p)) for p in places]
     split = [(float(m[1]), m[2]) for m in found if m]

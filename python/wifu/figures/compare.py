@@ -446,6 +446,8 @@ def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any
             nothing = bool(values.size) and not values.any()
             if np.isfinite(i.estimate) and not nothing:
                 bar(axis, at, width, look, i, scale)
+            elif nothing and i.known:
+                whiskers(axis, [at], [i], scale)
             low = style.unseen(axis, i.estimate, task.top)
             if told or nothing or low or task.least(cell) or not np.isfinite(i.estimate):
                 text = style.number(i.estimate / scale) if np.isfinite(i.estimate) else lacking.NONE

@@ -17,7 +17,7 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import joined, legends, naming, page, paths, style
-from wifu.figures.compare import MOST, Made, chosen, counting, first
+from wifu.figures.compare import MOST, Made, chosen, counting, first, left_out
 from wifu.figures.words import Words
 from wifu.outlets import data_ends
 from wifu.unlike import EVEN
@@ -207,7 +207,8 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     if any(asks(cell, flow) for cell, _, _ in found):
         what = "answers" if reverse else "questions and acknowledgements"
     caption = f"Mean over the {what} of flow {flow} that crossed each hop, n = {told} run"
-    caption += ". " if counts == [1] else "s. "
+    caption += "s" * (counts != [1])
+    caption += f"{left_out(results, [cell for cell, _, _ in found])}. "
     if any(h["several"] for _, hops, _ in found for h in hops):
         caption += (
             "Runs had several routes: hops go by their number, those that only some routes have "

@@ -42,12 +42,16 @@ def counted(
 
 
 def left_out(results: Results, cells: Sequence[Cell]) -> str:
-    """How many runs of these cells count nowhere, in words."""
-    status = results.runs[results.runs["cell"].isin([c.name for c in cells])]["status"]
-    failed, excluded = (int((status == s).sum()) for s in ("failed", "excluded"))
+    """How many runs of these cells count nowhere, and how many are SUSPECT, in words."""
+    runs = results.runs[results.runs["cell"].isin([c.name for c in cells])]
+    failed, excluded = (int((runs["status"] == s).sum()) for s in ("failed", "excluded"))
     told = [f"{failed} that failed"] if failed else []
     told += [f"{excluded} excluded"] if excluded else []
-    return f", without {' and '.join(told)}" if told else ""
+    words = f", without {' and '.join(told)}" if told else ""
+    counted = runs[runs["status"] == "ok"]
+    suspect = int((counted["stamp"] == "SUSPECT").sum()) if "stamp" in counted else 0
+    which = "all" if suspect == len(counted) else str(suspect)
+    return words + (f", {which} of them stamped SUSPECT" if suspect else "")
 
 
 def _span(n: Sequence[int]) -> str:
@@ -65,8 +69,10 @@ def cut_off(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def interval_words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Which intervals whiskers are, if there are any."""
-    methods = {results.interval(metric, c).method for c in cells} - {"none"}
-    samples = [stats.clean(results.sample(metric, c.labels)) for c in cells]
+    each = [results.interval(metric, c).method for c in cells]
+    methods = set(each) - {"none"}
+    without = [c for c, method in zip(cells, each, strict=True) if method == "none"]
+    samples = [stats.clean(results.sample(metric, c.labels)) for c in without]
     equal = any(x.size > 1 and np.ptp(x) == 0 and x[0] != 0 for x in samples)
     if not methods:
         why = "deterministic" if results.plan.deterministic else "all runs are equal" * equal

@@ -132,6 +132,12 @@ def _flows_words(
     else:
         sizes = [int(np.isfinite(shown[c.name][1][:, -1]).sum()) for c in cells if shown[c.name][0]]
         caption += f"{of_runs(results, cells)}; {counted(results, cells, sizes)}."
+    sizes = sorted({len(own) for own, _ in shown.values() if own})
+    if len(sizes) > 1:
+        caption += (
+            f" Cells have {sizes[0]} to {sizes[-1]} flows: where nothing stands at a flow's place, "
+            "there is none."
+        )
     none = [c for c in cells if not np.isfinite(places_of[c.name][1]).any()]
     caption += lacking.sentence(
         results, words, cells, none, metric, by_of(results, dict(spec), None)

@@ -324,7 +324,7 @@ fn node_outcomes(
             failed: c.failed,
             received: c.received,
             duplicates: c.duplicates,
-            queue_drops: c.refused,
+            queue_drops: queue_outcome(net, i as u16).full,
             lost: LostOutcome {
                 collision: lost(&[Why::Collision, Why::Captured]),
                 noise: lost(&[Why::Noise, Why::Weak]),

@@ -275,8 +275,10 @@ fn sender(outcome: &Outcome, f: &FlowOutcome) -> Json {
     if let Some(last) = f.cwnd {
         side["max_snd_cwnd"] = json!(series("cwnd").fold(last as f64, f64::max) as u64);
     }
-    if let Some(most) = series("srtt").reduce(f64::max) {
-        let mean = series("srtt").sum::<f64>() / series("srtt").count() as f64;
+    // The last round trips may be of the very event that ends the run, behind the last point.
+    let trips = || series("srtt").chain(f.srtt_s);
+    if let Some(most) = trips().reduce(f64::max) {
+        let mean = trips().sum::<f64>() / trips().count() as f64;
         side["max_rtt"] = json!(micros(most));
         side["mean_rtt"] = json!(micros(mean));
     }
@@ -354,11 +356,13 @@ mod tests {
         let mut outcome = outcome();
         outcome.series.remove("flow.1.cwnd");
         outcome.flows[0].cwnd = None;
+        outcome.flows[0].srtt_s = Some(0.5);
         let all = iperf(&Scenario::default(), &outcome, 1.0);
         let row = &all["intervals"][0]["streams"][0];
         let sender = &all["end"]["streams"][0]["sender"];
         assert!(row["rtt"].is_number() && row.get("snd_cwnd").is_none());
-        assert!(sender["max_rtt"].is_number() && sender.get("max_snd_cwnd").is_none());
+        assert!(sender.get("max_snd_cwnd").is_none());
+        assert_eq!(sender["max_rtt"], 500_000, "that of the end, too");
     }
 
     #[test]

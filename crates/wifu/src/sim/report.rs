@@ -480,7 +480,7 @@ fn links(outcome: &Outcome, causes: &Causes, walk: bool) -> String {
     for l in outcome
         .links
         .iter()
-        .filter(|l| l.attempts > 0 || l.overheard > 0)
+        .filter(|l| l.attempts + l.tries + l.overheard > 0)
     {
         let failed = match l.tries {
             0 => String::new(),
