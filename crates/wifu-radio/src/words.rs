@@ -182,8 +182,7 @@ impl<'a> Words<'a> {
                     let (key, value) = (key.trim(), value.trim());
                     let known = KEYS.into_iter().chain(RADIO_KEYS);
                     if !known.clone().any(|k| k == key) {
-                        let near = names::hint(key, known);
-                        return Err(wrong(format!("no key is called `{key}`{near}")));
+                        return Err(wrong(unknown(key, known)));
                     }
                     if let Some(what) = without_unit(key, value) {
                         return Err(wrong(what));
@@ -437,6 +436,16 @@ impl<'a> Words<'a> {
 fn share(text: &str) -> Option<f64> {
     let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |n| (n, 100.0));
     Some(number.parse::<f64>().ok()? / whole)
+}
+
+/// A key that words do not have, with what is meant where that is known.
+fn unknown<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let what = match key {
+        "bw" | "bandwidth" => String::from("; wires are wire=10Mb/s, and radios rate=24Mb/s"),
+        "k" | "n" | "nodes" => format!("; how many nodes there are stands alone: linear,{{{key}}}"),
+        _ => names::hint(key, known),
+    };
+    format!("no key is called `{key}`{what}")
 }
 
 /// Keys that are times, which words have with a unit.

@@ -1,5 +1,6 @@
 //! Captures of a simulated mesh as pcapng: what each node's network stack saw (IP packets), and
-//! what a monitor at each node would have heard (802.11 frames behind radiotap headers).
+//! what a monitor at each node would have heard of the frames that it sends or gets (802.11 frames
+//! behind radiotap headers).
 //!
 //! The radio view is built from the frame trace, so it costs the simulator nothing when it is off
 //! and cannot say anything else than the trace does. Frames that a node lost after it had locked on

@@ -371,8 +371,9 @@ pub struct NodeOutcome {
     pub airtime_s: f64,
     /// Time it sensed the medium busy, own transmissions included, seconds.
     pub busy_s: f64,
-    /// Average delay from the driver's ring to the report of completion (Behaviour 7.1),
-    /// microseconds.
+    /// Delay from the driver's ring to the report of completion as its smoothed average stood at the
+    /// end of the run (Behaviour 7.1), microseconds: what protocols are told, and no mean of the
+    /// run.
     pub delay_us: Option<f64>,
     /// Packets forwarded.
     pub forwarded: u64,

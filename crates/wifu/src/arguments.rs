@@ -132,6 +132,20 @@ fn elsewhere(command: &str, option: &str, words: &[&str]) -> Option<String> {
             &option[2..],
             given(option, "VALUE")
         )),
+        ("sim", "-C" | "--congestion") => Some(format!(
+            "a protocol is given by --protocol {}",
+            given(option, "tcp-cubic")
+        )),
+        ("sim", "-c" | "--client" | "-s" | "--server") => Some(String::from(
+            "both ends stand in a flow: --flow n1:n4:tcp-newreno,bytes=2M",
+        )),
+        ("sim", "-u" | "--udp" | "-b" | "--bitrate" | "--bandwidth") => Some(String::from(
+            "datagrams are a flow of their own: --flow n1:n4:udp,rate=1M",
+        )),
+        ("sim" | "emu", "--rts") => Some(String::from(
+            "it is a key of the radio: radio.rts_threshold=0 for all, 1000 for frames above 1000 \
+             bytes",
+        )),
         ("sim", "--duration") => Some(format!(
             "how long a run is: --stop {}",
             given(option, "60s")
@@ -194,6 +208,10 @@ mod tests {
                 "the number of one replicate; many of them",
             ),
             ("emu --runs=10", "`wifu-lab run`"),
+            ("sim --topo linear,4 -C tcp-cubic", "--protocol tcp-cubic"),
+            ("sim --topo linear,4 -u -b 1M", "--flow n1:n4:udp,rate=1M"),
+            ("sim --topo linear,4 -c n4", "both ends stand in a flow"),
+            ("sim --rts 100", "radio.rts_threshold=0"),
             ("sim --queue 50", "it is a key of the radio: radio.queue=50"),
             ("sim --duration 9s", "--stop 9s"),
             ("sim --tpo linear,4", "a similar argument exists: '--topo'"),

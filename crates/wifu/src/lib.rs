@@ -8,6 +8,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -83,13 +84,18 @@ pub fn standard() -> Registry {
     Registry::new(wifu_parts::registry(), wifu_parts::library())
 }
 
-/// `println!` panics when it cannot write: whose output has no place has no use for a backtrace.
+/// `println!` and `eprintln!` panic when they cannot write: whose output has no place has no use for
+/// a backtrace.
 fn end_where_nothing_can_be_printed() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let said = panic.payload_as_str().unwrap_or_default();
         if let Some(why) = said.strip_prefix("failed printing to stdout: ") {
-            eprintln!("wifu: standard output: {why}");
+            // Both may be one pipe, and a panic in here would abort.
+            let _ = writeln!(io::stderr(), "wifu: standard output: {why}");
+            std::process::exit(1);
+        }
+        if said.starts_with("failed printing to stderr: ") {
             std::process::exit(1);
         }
         before(panic);

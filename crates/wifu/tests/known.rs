@@ -391,6 +391,13 @@ fn a_full_disk_is_an_error_and_no_panic() {
         said.starts_with("wifu: standard output: No space left"),
         "{said}"
     );
+    // Where both are closed, as in a pipe to `head`, nothing can be said of it.
+    for words in [&["list", "parts"][..], &["list", "nothing"]] {
+        let full = || std::fs::File::create("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wifu"));
+        let status = command.args(words).stdout(full()).stderr(full()).status();
+        assert_eq!(status.unwrap().code().map(|code| code > 0), Some(true));
+    }
 }
 
 #[test]

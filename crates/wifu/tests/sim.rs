@@ -92,6 +92,9 @@ fn flows_that_keep_step_at_a_queue_are_told() {
         !said("", ["a>d", "d>b"], ""),
         "no wire that data of both wait for"
     );
+    // The second flow begins by its seed, and less than a packet's time of it is none.
+    assert!(!said("", both, "jitter = \"1s\"\n"));
+    assert!(said("", both, "jitter = \"1ms\"\n"));
     let udp = format!("{talk}protocol = \"udp\"\nrate = \"50k\"\n");
     assert!(said("", both, &udp));
     let web = format!("{talk}protocol = \"tcp-sack\"\napp = \"http\"\npause = \"100ms\"\n");
@@ -111,6 +114,8 @@ fn datagrams_that_always_meet_or_never_are_told() {
     assert!(!said("rate=500k", "rate=500k,jitter=24ms"));
     assert!(said("rate=500k", "rate=500k,jitter=1ms"));
     assert!(said("rate=500k", "rate=250k"));
+    // Queues that do not empty leave no phase.
+    assert!(!said("rate=8M,time=500ms", "rate=8M,time=500ms"));
 }
 
 #[test]
@@ -486,6 +491,50 @@ fn what_failed_while_a_sender_waited_counts_by_how_long_it_did() {
     assert!(
         causes["noise"].as_u64() > causes["hidden"].as_u64(),
         "{causes}"
+    );
+}
+
+/// A connection that is split waits for what its first half lost: what fails behind the splitter
+/// makes nobody wait there.
+#[test]
+fn what_fails_behind_a_splitter_is_no_cause_of_what_the_first_half_waits_for() {
+    let folder = Folder::new("halves");
+    let file = folder.file("s.toml");
+    let cut = |at: &str, a: &str, b: &str| {
+        format!("[[event]]\nat = \"{at}\"\ncut = [\"{a}\", \"{b}\"]\n")
+    };
+    let text = |ends: [&str; 2]| {
+        format!(
+            "[topology]\nwords = \"linear,4,snr=40\"\n[stop]\ntime = \"8s\"\n[[split]]\n\
+             nodes = [\"n3\"]\n[[flow]]\nfrom = \"{}\"\nto = \"{}\"\n\
+             protocol = \"tcp-newreno\"\n{}{}",
+            ends[0],
+            ends[1],
+            cut("2s", "n1", "n2"),
+            cut("3s", "n3", "n4")
+        )
+    };
+    for (ends, near) in [(["n1", "n4"], ["n1", "n2"]), (["n4", "n1"], ["n4", "n3"])] {
+        std::fs::write(&file, text(ends)).expect("a file");
+        let told = outcome(&format!("--scenario {file}"));
+        let waited = told["wifu"]["why"]["flows"][0]["waited"].as_object();
+        let causes: Vec<&String> = waited.expect("it waited").keys().collect();
+        let gone = causes.iter().any(|cause| cause.contains("cut"));
+        assert!(gone, "the link {near:?} was cut: {causes:?}");
+    }
+    // The far half has noise all the time, and the near one a link that is cut.
+    let spoiled = text(["n1", "n4"]).replace(&cut("3s", "n3", "n4"), "");
+    std::fs::write(
+        &file,
+        spoiled.replace("words = \"linear,4,snr=40\"", "chain.snr_db = [40, 40, 8]"),
+    )
+    .expect("a file");
+    let told = outcome(&format!("--scenario {file}"));
+    let waited = told["wifu"]["why"]["flows"][0]["waited"].as_object();
+    let waited = waited.expect("it waited");
+    assert!(
+        !waited.contains_key("noise"),
+        "that is of the far half: {waited:?}"
     );
 }
 

@@ -349,8 +349,8 @@ impl fmt::Display for Reply {
 fn links(f: &mut fmt::Formatter<'_>, rows: &[LinkRow]) -> fmt::Result {
     write!(
         f,
-        "{:<12} {:>8} {:>9} {:>9} {:>8} {:>8} {:>9}",
-        "link", "SNR dB", "packets", "attempts", "acked", "failed", "overheard"
+        "{:<12} {:>8} {:>9} {:>9} {:>8} {:>9} {:>9}",
+        "link", "SNR dB", "packets", "attempts", "acked", "given up", "overheard"
     )?;
     for r in rows {
         let snr = match (r.cut, r.snr_db) {
@@ -361,7 +361,7 @@ fn links(f: &mut fmt::Formatter<'_>, rows: &[LinkRow]) -> fmt::Result {
         let name = format!("{}-{}", r.from, r.to);
         write!(
             f,
-            "\n{name:<12} {snr:>8} {:>9} {:>9} {:>8} {:>8} {:>9}",
+            "\n{name:<12} {snr:>8} {:>9} {:>9} {:>8} {:>9} {:>9}",
             r.frames, r.tries, r.acked, r.failed, r.overheard
         )?;
     }
@@ -371,15 +371,15 @@ fn links(f: &mut fmt::Formatter<'_>, rows: &[LinkRow]) -> fmt::Result {
 fn nodes(f: &mut fmt::Formatter<'_>, rows: &[NodeRow]) -> fmt::Result {
     write!(
         f,
-        "{:<8} {:<18} {:<12} {:>6} {:>8} {:>6} {:>8} {:>7} {:>8} {:>8} {:>7}",
+        "{:<8} {:<18} {:<12} {:>9} {:>12} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
         "node",
         "namespace",
         "address",
-        "queue",
-        "delay ms",
-        "busy",
+        "queue now",
+        "delay now ms",
+        "busy now",
         "sent",
-        "failed",
+        "given up",
         "retries",
         "received",
         "drops"
@@ -390,7 +390,7 @@ fn nodes(f: &mut fmt::Formatter<'_>, rows: &[NodeRow]) -> fmt::Result {
             .map_or("-".into(), |d| format!("{:.2}", d as f64 / 1e3));
         write!(
             f,
-            "\n{:<8} {:<18} {:<12} {:>6} {delay:>8} {:>5.0}% {:>8} {:>7} {:>8} {:>8} {:>7}{}",
+            "\n{:<8} {:<18} {:<12} {:>9} {delay:>12} {:>7.0}% {:>8} {:>8} {:>8} {:>8} {:>7}{}",
             r.name,
             r.namespace,
             r.address,

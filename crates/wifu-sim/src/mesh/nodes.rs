@@ -99,6 +99,14 @@ impl Nodes {
         end.expect("flows end at nodes with endpoints")
     }
 
+    /// Whether a node between the ends of a flow splits its connection.
+    pub(crate) fn splits(&self, node: u16, flow: &Flow) -> bool {
+        let number = flow.blueprint.as_deref().map(|b| b.number);
+        let split = self.all[usize::from(node)].split();
+        let takes = |n| split.is_some_and(|s| s.takes(n));
+        ![flow.src, flow.dst].contains(&node) && number.is_some_and(takes)
+    }
+
     /// What applications at a node have to learn.
     #[inline]
     pub(crate) fn poll_event(&mut self, node: u16) -> Option<(ConnId, Event)> {

@@ -181,16 +181,9 @@ fn halved(
 ) -> FlowOutcome {
     let index = outcome.id as usize - 1;
     let flow = &flows.all[index];
-    let Some(number) = flow.blueprint.as_deref().map(|b| b.number) else {
-        return outcome;
-    };
-    let splits = |n: &u16| {
-        let split = nodes.all[usize::from(*n)].split();
-        ![flow.src, flow.dst].contains(n) && split.is_some_and(|s| s.takes(number))
-    };
     let mut split_at: Vec<String> = Vec::new();
     let from = net.hops.of_flow(index).map(|(.., sums)| sums.from);
-    for node in from.filter(splits) {
+    for node in from.filter(|n| nodes.splits(*n, flow)) {
         let name = &names[usize::from(node)];
         if !split_at.contains(name) {
             split_at.push(name.clone());

@@ -1,6 +1,7 @@
 //! When senders waited for retransmission timeouts, and on which links their packets were, for
 //! whoever asks why they did.
 
+use super::flow::Flow;
 use super::flows::Flows;
 use super::hops::Hops;
 use super::nodes::Nodes;
@@ -16,7 +17,8 @@ pub struct Wait {
     pub from: Time,
     /// When the first one after it did, or the run ended.
     pub until: Time,
-    /// Links that packets of the flow had taken until then, in both directions: from, to.
+    /// Links that packets of the flow had taken until then, in both directions: from, to. Where its
+    /// connection is split, those of the sender's half.
     pub links: Vec<(u16, u16)>,
 }
 
@@ -79,12 +81,30 @@ impl Waits {
         if waited <= before {
             return;
         }
-        let links = hops.of_flow(number as usize);
         self.over.push(Wait {
             flow: number + 1,
             from: Time(now.0.saturating_sub((waited - before).0)),
             until: now,
-            links: links.map(|(_, _, sums)| (sums.from, sums.to)).collect(),
+            links: links(number, flow, nodes, hops),
         });
     }
+}
+
+/// The links between a flow's sender and who acknowledges to it: the receiver, or the first node that
+/// splits the connection.
+fn links(number: u32, flow: &Flow, nodes: &Nodes, hops: &Hops) -> Vec<(u16, u16)> {
+    let back = flow.counted_end() == 1;
+    let of = || hops.of_flow(number as usize);
+    let splits = |node: u16| nodes.splits(node, flow);
+    let at =
+        |way: bool| of().filter(move |(reverse, _, sums)| *reverse == way && splits(sums.from));
+    let there = at(back).map(|(_, hop, _)| hop).min();
+    let here = at(!back).map(|(_, hop, _)| hop).max();
+    let near = |(reverse, hop): (bool, usize)| match reverse == back {
+        true => there.is_none_or(|end| hop < end),
+        false => here.is_none_or(|begin| hop >= begin),
+    };
+    of().filter(|(reverse, hop, _)| near((*reverse, *hop)))
+        .map(|(.., sums)| (sums.from, sums.to))
+        .collect()
 }

@@ -361,6 +361,12 @@ impl Session {
                     Ok(reply) => self.say(&reply.to_string()),
                 }
             }
+            // Mininet's.
+            "link" => match rest {
+                [a, b, "down"] => bail!("write cut {a} {b}"),
+                [a, b, "up"] => bail!("write restore {a} {b}"),
+                _ => bail!("links are cut by `cut HOST HOST`; `restore` undoes that"),
+            },
             _ => bail!(self.unknown(first)),
         }
         Ok(())

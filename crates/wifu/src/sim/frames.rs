@@ -23,7 +23,7 @@ The file is a sequence of records of 32 bytes, little-endian, without a header. 
       (\"flags\", \"u1\"), (\"value\", \"<u4\")])
 
 In the file nodes are numbered from 0 in the order of the topology, and 65535 is nobody; this
-command prints n1 for number 0, as everything else does. The signal is in hundredths of a dBm. What
+command prints n1 for 0, whatever that node is called. The signal is in hundredths of a dBm. What
 `value` means depends on `what`: how many wait with the frame (queued), slots of back-off
 (deferred), airtime in ns (sent), ns since it was queued (acknowledged), the driver's delay sample
 in ns (reported). Bit 0 of `flags` is set on a repetition; bit 1 where a frame was lost and its
@@ -70,7 +70,7 @@ fn word(code: impl std::fmt::Debug) -> String {
     format!("{code:?}").to_lowercase()
 }
 
-/// A node by its place, as scenarios may call it too.
+/// A node by its place: traces have no names.
 fn node(number: u16) -> String {
     format!("n{}", u32::from(number) + 1)
 }

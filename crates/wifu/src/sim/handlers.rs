@@ -136,15 +136,11 @@ pub fn own(outcome: &Outcome) -> Option<String> {
 /// How long data waited between the halves of a splitter on the mean: that is in no round trip, and
 /// on no hop.
 fn waited(s: &SplitCounters) -> String {
-    let of = match s.accepted {
-        1 => String::new(),
-        n => format!(", of all {n} connections"),
-    };
     match s.near.bytes + s.far.bytes {
         0 => String::new(),
         all => {
             let mean = s.waited_octet_us as f64 / 1e6 / all as f64;
-            format!("data waited {} there on the mean{of}, ", millis(mean))
+            format!("data waited {} there on the mean, ", millis(mean))
         }
     }
 }
@@ -155,8 +151,15 @@ pub fn split(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     let nodes = on_its_way.filter_map(|name| outcome.nodes.iter().find(|n| n.name == *name));
     let told = nodes.filter_map(|n| {
         let s = n.split.filter(|s| s.accepted > 0)?;
+        let (of, halves) = match s.accepted {
+            1 => (String::new(), "its far half"),
+            all => (
+                format!("all {all} connections of that node: "),
+                "far halves",
+            ),
+        };
         Some(format!(
-            "{} ({}up to {} at a time; its far half: {}, {})",
+            "{} ({of}{}up to {} at a time; {halves}: {}, {})",
             n.name,
             waited(&s),
             octets(s.most_held),
@@ -327,7 +330,7 @@ mod tests {
         };
         let said = split(&outcome, &flow).unwrap_or_default();
         assert!(
-            said.contains("half: 11 retransmissions, 0 timeouts)"),
+            said.contains("halves: 11 retransmissions, 0 timeouts)"),
             "{said}"
         );
         if let Some(split) = &mut outcome.nodes[0].split {
@@ -335,7 +338,7 @@ mod tests {
         }
         let said = split(&outcome, &flow).unwrap_or_default();
         assert!(
-            said.contains("half: 1 retransmission, 1 timeout)"),
+            said.contains("halves: 1 retransmission, 1 timeout)"),
             "{said}"
         );
         flow.split_at.clear();

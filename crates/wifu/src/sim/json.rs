@@ -173,8 +173,14 @@ fn end(outcome: &Outcome) -> Json {
         "cpu_utilization_percent": {"host_total": 0, "host_user": 0, "host_system": 0,
             "remote_total": 0, "remote_user": 0, "remote_system": 0},
     });
-    if outcome.flows.iter().any(|f| f.datagram.is_some()) {
-        end["sum"] = sum(outcome, false);
+    // As iperf3 has it, of datagrams alone.
+    let datagrams: Vec<&FlowOutcome> = outcome
+        .flows
+        .iter()
+        .filter(|f| f.datagram.is_some())
+        .collect();
+    if !datagrams.is_empty() {
+        end["sum"] = sum_of(outcome, &datagrams, false);
     }
     end
 }
@@ -195,18 +201,23 @@ fn sender_end(outcome: &Outcome, f: &FlowOutcome) -> f64 {
 
 /// All flows together, from the first one's start to the last one's end.
 fn sum(outcome: &Outcome, sender: bool) -> Json {
-    let flows = &outcome.flows;
+    sum_of(outcome, &outcome.flows.iter().collect::<Vec<_>>(), sender)
+}
+
+/// Some flows together.
+fn sum_of(outcome: &Outcome, flows: &[&FlowOutcome], sender: bool) -> Json {
     let until = |f: &FlowOutcome| match sender {
         true => sender_end(outcome, f),
         false => f.until_s,
     };
-    let start = flows.iter().map(|f| f.start_s).reduce(f64::min);
-    let end = flows.iter().map(until).reduce(f64::max);
+    let flows = || flows.iter().copied();
+    let start = flows().map(|f| f.start_s).reduce(f64::min);
+    let end = flows().map(until).reduce(f64::max);
     let (start, end) = (start.unwrap_or(0.0), end.unwrap_or(0.0));
     let bytes = |f: &FlowOutcome| if sender { f.sent_bytes } else { f.bytes };
-    let mut all = span(start, end, flows.iter().map(bytes).sum(), sender);
+    let mut all = span(start, end, flows().map(bytes).sum(), sender);
     let (udp, tcp): (Vec<&FlowOutcome>, Vec<&FlowOutcome>) =
-        flows.iter().partition(|f| f.datagram.is_some());
+        flows().partition(|f| f.datagram.is_some());
     if sender && !tcp.is_empty() {
         let again: u64 = tcp.iter().map(|f| f.retransmissions).sum();
         all["retransmits"] = json!(again);

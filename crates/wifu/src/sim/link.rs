@@ -3,6 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value as Json, json};
 use wifu_wire::Span;
+use wifu_wire::units::lacks_unit;
 
 use super::options::value_of;
 
@@ -70,6 +71,19 @@ fn wire(words: &[&str]) -> anyhow::Result<Map<String, Json>> {
         let value = value.with_context(|| format!("there is nothing after \"{word}\"; {TC}"))?;
         match word {
             "rate" => {
+                ensure!(
+                    !lacks_unit(value),
+                    "rate {value} would be {value} bit/s: write rate {value}mbit, or {value}bit"
+                );
+                let bytes = value.to_ascii_lowercase();
+                if let Some(number) = bytes.strip_suffix("bps")
+                    && number.ends_with(['k', 'm', 'g'])
+                {
+                    bail!(
+                        "tc takes {value} for bytes per second, and other tools for bits: write \
+                         {number}bit, or eight times as many"
+                    );
+                }
                 wire.insert("rate".into(), json!(value));
             }
             "delay" => {
@@ -195,6 +209,9 @@ mod tests {
             ("", "write tc's words"),
             ("rate", "nothing after \"rate\""),
             ("delay 5ms", "needs a rate"),
+            ("rate 10 delay 10ms", "write rate 10mbit, or 10bit"),
+            ("rate 10mbps", "write 10mbit, or eight times as many"),
+            ("rate 10Mbps", "for bytes per second"),
             ("rate 6mbit slot 1", "not simulated"),
             ("rate 6mbit loss gemodel", "percentage"),
             ("bandwidth 6mbit", "\"bandwidth\" is none of tc's words"),

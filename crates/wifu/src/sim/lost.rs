@@ -85,7 +85,14 @@ pub(super) fn crowded(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     if share <= CROWDED {
         return None;
     }
-    let flood = match asked > here().map(|h| h.packets).sum() {
+    // By their rates: what a transport wrote may take long to leave after the last datagram.
+    let udp = outcome
+        .flows
+        .iter()
+        .filter(|o| o.protocol == "udp" && o.from == *node);
+    let asking = udp.map(|o| o.until_s - o.start_s).fold(0.0, f64::max);
+    let carried: u64 = here().map(|h| h.packets).sum();
+    let flood = match asked as f64 * outcome.sim_seconds > carried as f64 * asking {
         true => "; there are so many that they may be more than its links carry by themselves",
         false => "",
     };
@@ -146,9 +153,10 @@ mod tests {
         let mut outcome = Outcome {
             flows: vec![flow(1, "udp"), flow(2, "tcp-reno")],
             hops: vec![hop(1, 80, 20), hop(2, 1000, 0)],
+            sim_seconds: 10.0,
             ..Outcome::default()
         };
-        outcome.flows[0].packets.sent = 100;
+        (outcome.flows[0].packets.sent, outcome.flows[0].until_s) = (100, 10.0);
         let said = |outcome: &Outcome| crowded(outcome, &outcome.flows[0]);
         assert_eq!(said(&outcome), None, "nobody waited for room");
         let limits = &mut outcome.flows[1].limited_s;
@@ -163,6 +171,11 @@ mod tests {
         outcome.hops[0].early_drops = 0;
         outcome.hops[1].packets = 10;
         let told = said(&outcome).expect("more than the link carries");
+        assert!(told.ends_with("carry by themselves"), "{told}");
+        outcome.hops[1].packets = 50;
+        assert!(!said(&outcome).expect("a fifth").ends_with("themselves"));
+        outcome.flows[0].until_s = 5.0;
+        let told = said(&outcome).expect("20 datagrams a second, where 13 packets left");
         assert!(told.ends_with("carry by themselves"), "{told}");
         outcome.hops[1].packets = 1000;
         outcome.flows[1].from = "n3".into();

@@ -183,7 +183,7 @@ pub struct Args {
     /// Write the IP packets at all nodes' interfaces (pcapng)
     #[arg(long, value_name = "FILE")]
     pcap: Option<String>,
-    /// Write the 802.11 frames at all nodes' radios, behind radiotap headers (pcapng)
+    /// Write the 802.11 frames that nodes send and those for them, behind radiotap headers (pcapng)
     #[arg(long, value_name = "FILE")]
     pcap_radio: Option<PathBuf>,
     /// Write the series as CSV: windows, round-trip times, deliveries, queues
@@ -309,7 +309,7 @@ impl Simulated<'_> {
                 links: args.links,
                 walk: !self.scenario.mobility.is_empty(),
                 profiles: alike::profiles(&protocols, registry),
-                content: wanted::content(&self.scenario.flow),
+                content: wanted::content(&self.scenario.flow, outcome),
                 step: wanted::step(of.plan(), self.scenario, outcome),
             };
             print!(
@@ -349,6 +349,7 @@ fn name_ends(scenario: &mut Scenario, registry: &Registry) -> anyhow::Result<()>
     empty.flow.clear();
     // Without flows nobody serves or splits anything.
     empty.host.unserved.clear();
+    empty.host.prio_feedback = false;
     empty.split.clear();
     empty.record = RecordSpec::default();
     empty.stop = StopSpec {

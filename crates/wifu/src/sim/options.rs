@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use wifu_engine::Role;
 use wifu_node::Registry;
 use wifu_sim::scenario::{Scenario, SeriesSpec};
-use wifu_wire::names::meant;
+use wifu_wire::names::{asked, meant};
 
 use super::{Args, link};
 
@@ -219,6 +219,9 @@ fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
             flow[key] = value_of(value);
             continue;
         }
+        if protocol == "udp" {
+            bail!("udp has no key `{key}`; {}", of_datagrams(key));
+        }
         let longer = format!("{protocol},{word}");
         // One that neither knows may be meant for either.
         let roles = Role::ALL.map(Role::key).into_iter();
@@ -238,6 +241,11 @@ fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
         }
         protocol = longer;
     }
+    ensure!(
+        protocol == "udp" || !protocol.eq_ignore_ascii_case("udp"),
+        "no protocol is called `{protocol}`; {}",
+        asked("udp")
+    );
     flow["protocol"] = json!(protocol);
     if flow.get("app").is_none()
         && let Some(app) = implied(&flow)
@@ -245,6 +253,21 @@ fn flow(text: &str, registry: &Registry) -> anyhow::Result<Json> {
         flow["app"] = json!(app);
     }
     Ok(flow)
+}
+
+/// What a key is called here that a flow of datagrams has by that name elsewhere, or the keys.
+fn of_datagrams(key: &str) -> String {
+    let all = [
+        "rate", "size", "bytes", "time", "start", "jitter", "stop_at", "app", "on", "off",
+    ];
+    let here = match key {
+        "bw" | "bandwidth" | "bitrate" | "b" => Some("rate"),
+        "len" | "length" | "l" | "mtu" | "packet_size" => Some("size"),
+        _ => None,
+    };
+    here.map(asked)
+        .or_else(|| meant(key, all))
+        .unwrap_or_else(|| format!("there are {}", all.join(", ")))
 }
 
 /// Refuses a protocol that stands where a node should, and a colon where a comma should.
@@ -439,6 +462,21 @@ mod tests {
         assert!(other.ends_with("did you mean `ack_every`?"), "{other}");
         let slow = flow("n1:n7:udp,rate=2").unwrap_err().to_string();
         assert!(slow.contains("2 bit/s: write rate=2M"), "{slow}");
+        for (wrong, needs) in [
+            ("udp,bw=1M", "udp has no key `bw`; did you mean `rate`?"),
+            (
+                "udp,rate=1M,len=200",
+                "udp has no key `len`; did you mean `size`?",
+            ),
+            ("udp,rat=1M", "did you mean `rate`?"),
+            ("udp,iw=4", "there are rate, size, bytes"),
+            ("UDP,rate=1M", "did you mean `udp`?"),
+        ] {
+            let said = flow(&format!("n1:n7:{wrong}"))
+                .expect_err(wrong)
+                .to_string();
+            assert!(said.contains(needs), "{wrong}: {said}");
+        }
         assert!(flow("n1:n7:udp,rate=2000").is_ok() && flow("n1:n7:udp,rate=2bit").is_ok());
         // These are near to words of flows, and parameters.
         for wrong in ["tcp-sack,abc=7", "tcp-sack,cwv=perhaps"] {

@@ -386,7 +386,7 @@ fn nodes(outcome: &Outcome, causes: &Causes, walk: bool) -> String {
         ">busy",
         ">air",
         ">medium busy",
-        ">D",
+        ">D, end",
     ]);
     for (at, n) in outcome.nodes.iter().enumerate() {
         let lost = lost_at(causes, at);
@@ -451,9 +451,10 @@ fn disciplines(outcome: &Outcome) -> String {
     }
 }
 
-/// A row for each node that acted upon what was noted on packets; empty if none did.
+/// A row for each node that had packets on which something was noted: those of annotations that go
+/// first where the host lets them (`host.prio_feedback`), and those that its deadline ended.
 fn heeded(outcome: &Outcome) -> String {
-    let mut table = Table::new(&["<node", ">left first", ">too late"]);
+    let mut table = Table::new(&["<node", ">with priority", ">too late"]);
     for node in outcome.nodes.iter().filter(|n| n.first + n.late > 0) {
         let [first, late] = [node.first, node.late].map(|n| n.to_string());
         table.row([node.name.clone(), first, late]);
@@ -904,7 +905,7 @@ mod tests {
         let said = |outcome: &Outcome| flows(outcome, &Wants::default());
         let text = said(&outcome);
         assert!(
-            !text.contains("by nodes") && !text.contains("left first"),
+            !text.contains("by nodes") && !text.contains("with priority"),
             "{text}"
         );
         let flow = &mut outcome.flows[0];
@@ -988,6 +989,14 @@ mod tests {
         let waited = "n2 (data waited 400 ms there on the mean, up to 8.00 kB at a time; its far";
         assert!(text.contains(waited), "{text}");
         assert!(!text.contains("n3 ("), "it accepted nothing: {text}");
+        let several = wifu_node::SplitCounters {
+            accepted: 2,
+            ..split
+        };
+        outcome.nodes[1].split = Some(several);
+        let all = "n2 (all 2 connections of that node: data waited 400 ms there on the mean, up to \
+                   8.00 kB at a time; far halves: 0 retransmissions";
+        assert!(said(&outcome, &flow).contains(all), "of no flow's alone");
         let waits = "all sent, waiting for acknowledgements of n2 alone 25 %";
         assert!(text.contains(waits), "{text}");
         flow.limited_s.insert("peer".into(), 8.0);
@@ -1065,8 +1074,25 @@ mod tests {
         assert_eq!(state(&all, &f), "failed: TimedOut");
         f.fault_s = Some(61.25);
         assert_eq!(state(&all, &f), "failed at 61.250 s: TimedOut");
+        let failed = wifu_sim::outcome::FailedRequest {
+            start_s: 60.0,
+            failed_s: 1.25,
+            bytes: 5,
+        };
+        (f.requests_failed, f.app) = (vec![failed], "http".into());
+        f.requests = vec![wifu_sim::outcome::RequestOutcome::default(); 187];
+        let one = "1 of 188 files failed, the last at 61.250 s: TimedOut";
+        assert_eq!(state(&all, &f), one);
         f.corrupt = 3;
         assert_eq!(state(&all, &f), "3 bytes were WRONG");
+        // Where there was no route when it began and there was one later, it has arrived.
+        let late = FlowOutcome {
+            bytes: 5,
+            connected_s: Some(3.0),
+            finished: true,
+            ..FlowOutcome::default()
+        };
+        assert_eq!(state(&all, &late), "");
     }
 
     #[test]

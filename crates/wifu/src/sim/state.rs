@@ -15,6 +15,15 @@ pub fn failure(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     if f.corrupt > 0 {
         return Some(format!("{} bytes were WRONG", f.corrupt));
     }
+    if let (Some(fault), Some(last)) = (&f.fault, f.requests_failed.last()) {
+        let what = if f.app == "http" { "files" } else { "requests" };
+        let (failed, all) = (f.requests_failed.len(), f.requests.len());
+        let at = last.start_s + last.failed_s;
+        return Some(format!(
+            "{failed} of {} {what} failed, the last at {at:.3} s: {fault}",
+            failed + all
+        ));
+    }
     match &f.fault {
         Some(fault) => Some(match f.fault_s {
             Some(at) => format!("failed at {at:.3} s: {fault}"),
@@ -37,7 +46,7 @@ pub(super) fn state(outcome: &Outcome, f: &FlowOutcome) -> String {
     match failure(outcome, f) {
         Some(why) => why,
         None if unstarted(outcome, f) => String::from("not started"),
-        None if f.hops == 0 => String::from("no route"),
+        None if f.hops == 0 && f.bytes == 0 => String::from("no route"),
         None if f.unserved > 0 => format!(
             "{} segments passed a relay that does not serve it, or tell of one{}",
             f.unserved,
