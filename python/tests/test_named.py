@@ -60,11 +60,11 @@ def test_a_mean_of_medians_is_not_called_the_median(files: wifu.Results, tmp_pat
 def test_percentiles_say_that_they_are_of_each_flow(files: wifu.Results, tmp_path: Path) -> None:
     words = "Each flow of each run has its own percentile, and these are averaged"
     drawn = draw(files, {"kind": "lines", "metric": "rtt_p95"}, tmp_path)
-    assert drawn.title.startswith("Round-trip samples of a flow, 95 % below") and (
+    assert drawn.title.startswith("Round-trip samples of a flow, 95th percentile") and (
         words in drawn.caption
     )
-    assert metric_of("one_way_p95").label == "one-way delay of a flow's datagrams, 95 % below"
-    assert metric_of("rtt_p95@2").label == "round-trip samples, 95 % below, flow 2"
+    assert metric_of("one_way_p95").label == "one-way delay of a flow's datagrams, 95th percentile"
+    assert metric_of("rtt_p95@2").label == "round-trip samples, 95th percentile, flow 2"
 
 
 def test_the_smallest_round_trip_is_said_to_be_of_a_small_packet(

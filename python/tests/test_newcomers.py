@@ -490,7 +490,7 @@ def test_slips_of_overrides_are_told_by_what_is_to_be_written(override: str, mes
 
 def test_labels_of_a_flow_alone_are_sentences() -> None:
     told = metric_of("one_way_p95@1").label
-    assert told.startswith("one-way delay of datagrams, 95 % below"), told
+    assert told.startswith("one-way delay of datagrams, 95th percentile"), told
     assert "of a flow" not in metric_of("rtt_p50@1").label
 
 

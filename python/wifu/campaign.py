@@ -279,7 +279,10 @@ class Campaign:
         own = getattr(self.runner, "program", None)
         if not self.real or not isinstance(own, str):
             return ""
-        return f"; now {own} runs, which WIFU_BIN names, or which was built last"
+        return (
+            f"; now {own} runs, which WIFU_BIN names, or which was built last: "
+            "WIFU_BIN=PATH takes another"
+        )
 
     def start(self) -> Summary:
         """Run a plan into a folder that holds no results yet."""

@@ -37,6 +37,8 @@ FIGURES = {
     "histogram": "cdf",
     "scatter": "tradeoff",
     "plot": "lines or timeseries",
+    "series": "timeseries",
+    "time": "timeseries",
     "throughput": "timeseries or bars",
     "cwnd": "timeseries",
     "jain": "fairness",

@@ -278,6 +278,11 @@ OF_UTILITY = (
 """What is to be said of metrics wherever they are shown."""
 
 
+def _percent(share: int) -> str:
+    """What a percentile is called."""
+    return "median" if share == 50 else f"{share}th percentile"
+
+
 RUN_METRICS: dict[str, Metric] = {
     "goodput": Metric(
         "mean goodput per flow",
@@ -312,7 +317,7 @@ RUN_METRICS: dict[str, Metric] = {
     ),
     **{
         f"delay_p{share}": Metric(
-            f"download times of a run, {share} % below",
+            f"download times of a run, {_percent(share)}",
             "s",
             1.0,
             "less",
@@ -333,7 +338,7 @@ RUN_METRICS: dict[str, Metric] = {
     ),
     **{
         f"{name}_p{share}": Metric(
-            f"{title}, {share} % below", "ms", 1e-3, "less", of(f"p{share}_s"), about=OF_FLOWS
+            f"{title}, {_percent(share)}", "ms", 1e-3, "less", of(f"p{share}_s"), about=OF_FLOWS
         )
         for name, of, title in (
             ("rtt", partial(_percentile, "rtt"), "round-trip samples of a flow"),
@@ -342,7 +347,7 @@ RUN_METRICS: dict[str, Metric] = {
         for share in (50, 95, 99)
     },
     "latency_added": Metric(
-        "one-way delay, 95 % under load less half without",
+        "one-way delay, 95th percentile under load less median without",
         "ms",
         1e-3,
         "less",
