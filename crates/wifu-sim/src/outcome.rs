@@ -371,9 +371,8 @@ pub struct NodeOutcome {
     pub airtime_s: f64,
     /// Time it sensed the medium busy, own transmissions included, seconds.
     pub busy_s: f64,
-    /// Delay from the driver's ring to the report of completion as its smoothed average stood at the
-    /// end of the run (Behaviour 7.1), microseconds: what protocols are told, and no mean of the
-    /// run.
+    /// Delay from the driver's ring to the report of completion (Behaviour 7.1), microseconds: its
+    /// smoothed average, which protocols are told, as it stood at the end; no mean of the run.
     pub delay_us: Option<f64>,
     /// Packets forwarded.
     pub forwarded: u64,

@@ -84,8 +84,8 @@ pub fn standard() -> Registry {
     Registry::new(wifu_parts::registry(), wifu_parts::library())
 }
 
-/// `println!` and `eprintln!` panic when they cannot write: whose output has no place has no use for
-/// a backtrace.
+/// `println!` and `eprintln!` panic when they cannot write: whose output has no place has no use
+/// for a backtrace.
 fn end_where_nothing_can_be_printed() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

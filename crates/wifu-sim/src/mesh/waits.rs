@@ -90,8 +90,8 @@ impl Waits {
     }
 }
 
-/// The links between a flow's sender and who acknowledges to it: the receiver, or the first node that
-/// splits the connection.
+/// The links between a flow's sender and who acknowledges to it: the receiver, or the first node
+/// that splits the connection.
 fn links(number: u32, flow: &Flow, nodes: &Nodes, hops: &Hops) -> Vec<(u16, u16)> {
     let back = flow.counted_end() == 1;
     let of = || hops.of_flow(number as usize);

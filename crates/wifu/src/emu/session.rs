@@ -24,8 +24,10 @@ use super::programs::{self, Ended};
 use super::scenario::HostKeys;
 use super::{Args, COMMANDS, Test};
 use iperf::{Behind, behind};
+use unknown::{elsewhere, no_host};
 
 mod iperf;
+mod unknown;
 
 /// What a terminal is asked with.
 const PROMPT: &str = "wifu> ";
@@ -564,36 +566,6 @@ impl Session {
     }
 }
 
-/// That no host has this name, and which there are.
-fn no_host<'a>(name: &str, mut all: impl Iterator<Item = &'a str>) -> String {
-    let first = all.next().unwrap_or_default();
-    match all.last() {
-        Some(last) => format!("there is no host {name}; hosts are {first} to {last}"),
-        None => format!("there is no host {name}; the only one is {first}"),
-    }
-}
-
-/// What is said of a first word that is a key of the radio, or called as hosts are.
-fn elsewhere<'a>(word: &str, hosts: impl Iterator<Item = &'a str>) -> Option<String> {
-    if word
-        .split('=')
-        .next()
-        .is_some_and(|key| key != word && key.contains('.'))
-    {
-        return Some(format!(
-            "such keys are given when the emulation is started: `wifu emu ... {word}`"
-        ));
-    }
-    let letters = |name: &str| {
-        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        (stem.len() < name.len()).then(|| stem.to_owned())
-    };
-    let all: Vec<&str> = hosts.collect();
-    let stem = letters(word).filter(|stem| !stem.is_empty())?;
-    let like = all.iter().any(|host| letters(host).as_ref() == Some(&stem));
-    like.then(|| no_host(word, all.into_iter()))
-}
-
 /// Lines of the terminal, if there is one.
 fn height() -> Option<usize> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
@@ -605,21 +577,4 @@ fn height() -> Option<usize> {
     let lines = text.split_whitespace().next()?.parse().ok()?;
     // One that does not know its size says 0.
     Some(lines).filter(|n| *n > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_that_no_command_was_meant_by_is_told_what_it_is() {
-        let said = |word| elsewhere(word, ["n1", "n2", "ap"].into_iter());
-        let host = Some("there is no host n5; hosts are n1 to ap".into());
-        assert_eq!(said("n5"), host);
-        let key = said("radio.attempts=5").expect("a key");
-        assert!(key.ends_with("`wifu emu ... radio.attempts=5`"), "{key}");
-        for word in ["nte", "m5", "5", "x=1.5", "ap1"] {
-            assert_eq!(said(word), None, "{word}");
-        }
-    }
 }

@@ -201,14 +201,16 @@ pub fn check_name(spec: &str, registry: &Registry) -> anyhow::Result<()> {
     )
 }
 
+/// Congestion controls of kernels that WiFu has protocols of, called `tcp-` and this name.
+const OF_BOTH: [&str; 5] = ["bbr", "cubic", "dctcp", "reno", "vegas"];
+
 /// An error where words stand behind a kernel's congestion control, with what has such.
 fn without_words(spec: &str) -> anyhow::Result<()> {
     let Some((name, words)) = spec.split_once(',') else {
         return Ok(());
     };
-    let own = format!("tcp-{name}");
-    let ours = match crate::standard().library().protocols().contains(&own) {
-        true => format!("; WiFu's {own} does: -C {own},{words}"),
+    let ours = match OF_BOTH.contains(&name) {
+        true => format!("; WiFu's tcp-{name} does: -C tcp-{name},{words}"),
         false => String::new(),
     };
     bail!("{name} is the kernel's, which takes no parameters (`{words}`) here{ours}")
@@ -292,6 +294,9 @@ mod tests {
         let words =
             "reno is the kernel's, which takes no parameters (`iw=4`) here; WiFu's tcp-reno";
         assert!(why.starts_with(words), "{why}");
+        for name in OF_BOTH {
+            check_name(&format!("tcp-{name}"), &registry).unwrap();
+        }
         let why = Protocol::parse("kernel:bbr,x=1").unwrap_err().to_string();
         assert!(why.ends_with("-C tcp-bbr,x=1"), "{why}");
         let why = check_name("tcp-cubicc", &registry).unwrap_err().to_string();
