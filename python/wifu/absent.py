@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wifu import valueless
 from wifu.cells import Cell
 from wifu.flows import KERNEL, Flow
 from wifu.metrics import metric_of, parts
@@ -83,6 +84,8 @@ def _named(ids: Sequence[int]) -> str:
 def uncounted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Protocols that have nothing to count: no value is not 0 and no best."""
     base = parts(metric)[0]
+    if why := valueless.why(cells, results.plan.substrate, metric):
+        return f"{why[:1].upper()}{why[1:]}."
     if base == "overflows" and results.runs[results.runs["status"] == "ok"][base].isna().all():
         return (
             f"There is no value on {results.plan.substrate}: WiFu Core, whose buffers are counted, "

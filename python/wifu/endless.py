@@ -16,7 +16,7 @@ def _datagrams(flow: Spec) -> bool:
     return flow.get("protocol") == "udp"
 
 
-def _endless(flow: Spec) -> bool:
+def endless(flow: Spec) -> bool:
     """Whether a flow writes for as long as its run lasts."""
     if flow.get("stop_at") is not None:
         return False
@@ -46,16 +46,16 @@ def _whose(numbers: Sequence[int], one: str, more: str) -> str:
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Of how many flows finished: which of them could not."""
     told = []
-    endless = _some(cells, metric, _endless)
-    if flows := [n for own in endless for n in own]:
+    never = _some(cells, metric, endless)
+    if flows := [n for own in never for n in own]:
         whole = [len(own) for own in _some(cells, metric, lambda flow: True)]
-        most = [1 - len(own) / of for own, of in zip(endless, whole, strict=True) if of]
+        most = [1 - len(own) / of for own, of in zip(never, whole, strict=True) if of]
         shares = list(dict.fromkeys(f"{share:.0%}".replace("%", " %") for share in sorted(most)))
         of = shares[0] if len(shares) == 1 else f"{shares[0]} to {shares[-1]}, by cell,"
         bound = "" if shares == ["0 %"] else f": no more than {of} can be"
         whose = _whose(flows, "has no end, and is", "have no end, and are")
         told.append(f"{whose} never finished{bound}.")
-    able = _some(cells, metric, lambda flow: _datagrams(flow) and not _endless(flow))
+    able = _some(cells, metric, lambda flow: _datagrams(flow) and not endless(flow))
     if flows := [n for own in able for n in own]:
         told.append(
             f"{_whose(flows, 'is', 'are')} of datagrams, which are finished only if none was lost."

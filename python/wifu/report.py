@@ -32,6 +32,7 @@ from wifu import (
     taken,
     toml,
     unlike,
+    valueless,
     wholerun,
 )
 from wifu import claims as claiming
@@ -424,7 +425,12 @@ def _divergence(results: Results, columns: int | None) -> str:
         body = _rows(found.reference, other, rows)
         verdicts = {r.verdict for r in rows}
         if diverging.ABSENT in verdicts <= {diverging.ABSENT, diverging.SKIPPED}:
-            body = f"<p class='note'>{E(other)} does not know it.</p>"
+            known = {
+                r.plan.substrate: valueless.why(r.plan.cells, r.plan.substrate, name) for r in every
+            }
+            said = list(dict.fromkeys(filter(None, known.values())))
+            words = "; ".join(said) or f"{other} does not know it"
+            body = f"<p class='note'>{E(words[:1].upper() + words[1:])}.</p>"
         if n == 0:
             out.append(f"<h3>{E(head)}</h3>{body}")
         else:

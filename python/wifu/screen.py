@@ -34,6 +34,7 @@ from wifu import (
     stats,
     taken,
     undrawn,
+    valueless,
     values,
 )
 from wifu import claims as claiming
@@ -163,6 +164,7 @@ def warn_of_differences(plan: Plan) -> None:
         *crowded.warnings(plan),
         *misnamed.warnings(plan),
         *splits.warnings(plan),
+        *valueless.warnings(plan),
     ]:
         screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
     for told in (*taken.notes(plan), *cutoff.warnings(plan)):
@@ -331,6 +333,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "names": misnamed.warnings(plan),
             "splits": splits.warnings(plan),
             "not_drawn": undrawn.warnings(plan),
+            "no_value": valueless.warnings(plan),
             "cut_off": cutoff.warnings(plan),
             "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
         }
