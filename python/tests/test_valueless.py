@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from fake import CHAIN, fake
+from rich.console import Console
 
 import wifu
-from wifu import absent, valueless
+from wifu import absent, screen, valueless
 from wifu import plan as plans
+from wifu.campaign import Summary
 from wifu.plan import Plan
 
 ENDS = {"file": 'app = "file"\nbytes = "1M"', "bulk": 'app = "bulk"', "asks": 'app = "request"'}
@@ -41,3 +43,25 @@ def test_captions_and_tables_say_so_too(tmp_path: Path) -> None:
     words = absent.uncounted(results, results.plan.cells, "delay")
     assert words.startswith("There is no value: no flow")
     assert not absent.uncounted(results, results.plan.cells, "goodput")
+
+
+def test_what_holds_of_several_substrates_stands_on_the_screen_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "screen", Console(width=2000))
+    results = wifu.campaign(plan("bulk", "goodput", "delay"), tmp_path / "r", runner=fake)
+    told: set[str] = set()
+    for _ in range(2):
+        screen.tell(results.folder, Summary("complete", 16), True, told)
+    said = capsys.readouterr().out
+    assert said.count("delay: there is no value") == 1
+    assert "here, too, that stand above already" in said or "holds here, too" in said
+
+
+def test_the_screen_has_no_colours_to_be_without() -> None:
+    for words, spoken in [
+        ("A. There is neither colour nor bold where x.", "A. No verdict is given where x."),
+        ("A, and there is neither colour nor bold.", "A, and no verdict is given."),
+        ("cells have neither colour nor bold", "cells have no verdict"),
+    ]:
+        assert screen.VERDICT.sub(screen._without, words) == spoken

@@ -178,8 +178,9 @@ def run(
                 "plan as it was"
             )
     if dry_run:
+        warned: set[str] = set()
         for variant in variants:
-            dry(variant, store.on(variant.substrate), as_json)
+            dry(variant, store.on(variant.substrate), as_json, warned)
         return
     work = [(v, store.on(v.substrate), Campaign.start) for v in variants]
     _campaigns(store, work, jobs, executor, no_report, as_json)
@@ -250,6 +251,7 @@ def _campaigns(
 ) -> None:  # fmt: skip
     """Run a plan on one substrate after the other: never two at once."""
     told: list[dict[str, Any]] = []
+    warned: set[str] = set()
     for plan, own, do in work:
         summary = conduct.campaign(plan, own, jobs, executor, as_json, do)
         told.append(
@@ -278,7 +280,7 @@ def _campaigns(
             sys.stdout.flush()
             os._exit(INTERRUPTED)
         if not as_json:
-            tell(own.folder, summary, len(work) > 1)
+            tell(own.folder, summary, len(work) > 1, warned)
     divergence = diverging.of_folder(store.folder)
     if divergence:
         divergence.write(store.folder)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,13 +117,17 @@ UNBROKEN = 400
 """Letters in a line of a table at most, where it is not written on a terminal."""
 
 
-def tell(folder: Path, summary: Summary, several: bool = False) -> None:
-    """What a campaign gave; `several`: it is one of those on several substrates."""
+def tell(
+    folder: Path, summary: Summary, several: bool = False, told: set[str] | None = None
+) -> None:
+    """What a campaign gave; `several`: it is one of those on several substrates, of which warnings
+    in `told` stand on the screen already.
+    """
 
     results = Results(folder)
     _unbroken().print(_summary_table(results, several))
-    for told in _compared(results):
-        screen.print(escape(told), highlight=False)
+    for words in _compared(results):
+        screen.print(escape(words), highlight=False)
     if summary.failed:
         screen.print(f"[red]{len(summary.failed)} of {summary.done} runs failed[/red]; the first:")
         cell, run, error = summary.failed[0]
@@ -134,15 +139,19 @@ def tell(folder: Path, summary: Summary, several: bool = False) -> None:
             "asks",
             highlight=False,
         )
-    for told in stamped(results.manifest):
-        screen.print(escape(told), highlight=False)
-    for told in warned(results.manifest):
-        screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
-    warn_of_differences(results.plan)
+    for words in stamped(results.manifest):
+        screen.print(escape(words), highlight=False)
     cells, metric = results.plan.cells, results.plan.metrics[0]
-    said = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
-    for told in filter(None, said):
-        screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
+    every = [
+        *warned(results.manifest), *_differences(results.plan),
+        cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric),
+    ]  # fmt: skip
+    told = set() if told is None else told
+    again = _warn(every, told)
+    _note(results.plan, told)
+    if again:
+        what = "warning holds" if again == 1 else "warnings hold"
+        screen.print(f"{again} {what} here, too, that stand above already", highlight=False)
     if left_out := skipped.sentence(results.plan):
         screen.print(escape(left_out), highlight=False)
     if more := results.plan.metrics[1:]:
@@ -150,11 +159,42 @@ def tell(folder: Path, summary: Summary, several: bool = False) -> None:
         screen.print(f"{count}, in report.html: {escape(', '.join(more))}", highlight=False)
 
 
-def warn_of_differences(plan: Plan) -> None:
-    """Tell what compared levels differ in besides what their names say, and what protocols do not
-    take of their profiles.
+VERDICT = re.compile(r"(?P<how>there is|have) neither colour nor bold", re.IGNORECASE)
+
+
+def _warn(every: Iterable[str], told: set[str], kind: str = "warning") -> int:
+    """Tell each of these that was not `told` yet, and say how many were; what tables do with
+    colours is a verdict that is not given.
     """
-    for told in [
+    new = [words for words in dict.fromkeys(every) if words and words not in told]
+    for words in new:
+        text = VERDICT.sub(_without, words)
+        screen.print(f"[yellow]{kind}:[/yellow] {escape(text)}", highlight=False)
+    again = len({words for words in every if words} & told)
+    told.update(new)
+    return again
+
+
+def _without(found: re.Match[str]) -> str:
+    return {"there is": "no verdict is given", "There is": "No verdict is given"}.get(
+        found["how"], "have no verdict"
+    )
+
+
+def warn_of_differences(plan: Plan, told: set[str] | None = None) -> None:
+    """Tell what compared levels differ in besides what their names say, and what protocols do not
+    take of their profiles, but for what was `told` before.
+    """
+    told = set() if told is None else told
+    _warn(_differences(plan), told)
+    _note(plan, told)
+
+
+def _differences(plan: Plan) -> list[str]:
+    """What compared levels differ in besides what their names say, and what else a plan has that
+    its reader may not expect.
+    """
+    return [
         *(d.sentence() for d in alike.differences(plan)),
         *taken.halves(plan),
         *rings.warnings(plan),
@@ -165,10 +205,12 @@ def warn_of_differences(plan: Plan) -> None:
         *misnamed.warnings(plan),
         *splits.warnings(plan),
         *valueless.warnings(plan),
-    ]:
-        screen.print(f"[yellow]warning:[/yellow] {escape(told)}", highlight=False)
-    for told in (*taken.notes(plan), *cutoff.warnings(plan)):
-        screen.print(f"[yellow]note:[/yellow] {escape(told)}", highlight=False)
+    ]
+
+
+def _note(plan: Plan, told: set[str]) -> None:
+    """What protocols do not take of their profiles, and what the end of runs may cut off."""
+    _warn((*taken.notes(plan), *cutoff.warnings(plan)), told, "note")
 
 
 def notes(plan: Plan) -> None:
@@ -313,12 +355,12 @@ def _summary_table(results: Results, several: bool = False) -> Table:
     return table
 
 
-def dry(plan: Plan, store: Store, as_json: bool) -> None:
-    """What a plan would run."""
+def dry(plan: Plan, store: Store, as_json: bool, told: set[str] | None = None) -> None:
+    """What a plan would run; warnings in `told` stand on the screen already."""
     first = block(plan, 1, plan.cells)
     most = len(plan.cells) * plan.max_runs
     if as_json:
-        told = {
+        listed = {
             "name": plan.name,
             "substrate": plan.substrate,
             "results": str(store.folder),
@@ -337,7 +379,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
             "cut_off": cutoff.warnings(plan),
             "scenarios": {c.name: plan.scenario_of(c, 1) for c in plan.cells},
         }
-        print(json.dumps(told))
+        print(json.dumps(listed))
         return
     screen.print(f"[b]{escape(plan.title)}[/b], on {plan.substrate}")
     for axis in plan.axes:
@@ -355,7 +397,7 @@ def dry(plan: Plan, store: Store, as_json: bool) -> None:
     screen.print(f"{cells}, runs of each: {often}; {counted(most, 'run')} at most")
     if plan.substrate != "sim":
         screen.print(real_time(plan), highlight=False)
-    warn_of_differences(plan)
+    warn_of_differences(plan, told)
     _warn_of_few(plan)
     order = ", ".join(c.name for c, _ in first[:6]) + (", ..." if len(first) > 6 else "")
     screen.print(f"first block: {order}", highlight=False)
