@@ -28,6 +28,16 @@ def test_hosts_talk_until_their_link_is_cut() -> None:
         assert list(net) == ["n1", "n2", "n3"]
         assert net.pingAll() == 0
         assert "1 received" in net["n1"].cmd("ping -c1 n3")
+        one, two = net["n1"], net["n2"]
+        assert net.get("n1") is one and net.get("n1", "n2") == [one, two]
+        assert one.popen("sh -c 'exit 3'").wait() == 3
+        assert net.iperf((one, two), 1) > 1e6
+        with pytest.raises(EmulationError, match='"n9"; there are n1, n2, n3'):
+            net.get("n9")
+        net.configLinkStatus("n2", "n3", "down")
+        assert "0 received" in two.cmd("ping -c1 -W1 n3")
+        net.configLinkStatus("n2", "n3", "up")
+        assert "1 received" in two.cmd("ping -c1 n3")
         net.cut("n1", "n2")
         assert "0 received" in net["n1"].cmd("ping -c1 -W1 n2")
         net.restore()

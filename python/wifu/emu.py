@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import time
@@ -53,7 +54,11 @@ class Host:
         return self.address
 
     def popen(self, *command: str, **options: Any) -> subprocess.Popen[str]:
-        """Start a program on it; options are those of `subprocess.Popen`."""
+        """Start a program on it; options are those of `subprocess.Popen`. One text is split into
+        words, as Mininet does.
+        """
+        if len(command) == 1:
+            command = tuple(shlex.split(command[0]))
         line = ["ip", "netns", "exec", self.namespace, *command]
         return subprocess.Popen(line, text=True, **options)
 
@@ -172,11 +177,18 @@ class Emulation:
         """Stop."""
         self.stop()
 
-    def __getitem__(self, name: str) -> Host:
-        """A host by its name."""
+    def __getitem__(self, name: str | Host) -> Host:
+        """A host by its name, or itself."""
+        name = name.name if isinstance(name, Host) else name
         if name not in self.hosts:
-            raise EmulationError(f'there is no host "{name}"')
+            known = ", ".join(self.hosts) or "none"
+            raise EmulationError(f'there is no host "{name}"; there are {known}')
         return self.hosts[name]
+
+    def get(self, *names: str) -> Host | list[Host]:
+        """A host by its name, or several, as Mininet's."""
+        found = [self[name] for name in names]
+        return found[0] if len(found) == 1 else found
 
     def __iter__(self) -> Iterator[str]:
         """The hosts' names."""
@@ -227,6 +239,12 @@ class Emulation:
         """Undo one cut, or all."""
         self.ask(" ".join(["restore", *(name for name in (a, b) if name)]))
 
+    def configLinkStatus(self, a: str, b: str, status: str) -> None:
+        """The same in Mininet's words: `status` is `down` or `up`."""
+        if status not in ("down", "up"):
+            raise EmulationError(f'the status of a link is "down" or "up", not "{status}"')
+        (self.cut if status == "down" else self.restore)(a, b)
+
     def play(self) -> None:
         """Let what moves or is cut in the scenario begin, which `hold` kept."""
         self.ask("play")
@@ -253,7 +271,7 @@ class Emulation:
 
     def iperf(
         self,
-        hosts: tuple[str, str],
+        hosts: tuple[str | Host, str | Host],
         seconds: float = 5,
         *words: str,
         protocol: str | None = None,
