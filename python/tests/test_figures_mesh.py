@@ -48,6 +48,8 @@ def test_waits_in_the_lane_of_a_source_are_told_beside_send_buffers(tmp_path: Pa
 
 def test_arrows_of_a_map_cover_no_names_and_good_links_differ_in_grey(tmp_path: Path) -> None:
     figure, _ = drawn(changed(tmp_path, fake), kind="map")
+    firsts = [a for a in figure.axes if (p := a.get_subplotspec()) and p.is_first_col()]
+    assert len(firsts) > 1 and {a.get_ylabel() for a in firsts} == {"m"}
     figure.canvas.draw()
     arrows = [p.get_window_extent() for p in figure.axes[0].patches]
     names = [t for t in figure.axes[0].texts if t.get_text().startswith("n")]

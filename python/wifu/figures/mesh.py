@@ -90,7 +90,8 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
             axis.set_xlabel("m")
         else:
             axis.set_axis_off()
-    axes[0].set_ylabel("m" if not axes[0].axison or real else "")
+    if real:
+        style.label_rows(axes, "m")
     scale, told = joined.words(links, grey, len(cells))
     if scale:
         _scale(figure, axes, mpl.cm.ScalarMappable(norm, colours), scale)
