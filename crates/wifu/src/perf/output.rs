@@ -267,6 +267,7 @@ impl Output {
         self.early(report);
         self.before(report);
         self.repaired(report);
+        self.asked(report);
         if let Some(cpu) = &end.cpu_utilization_percent {
             self.line(&format!(
                 "[wifu] CPU of the processes: here {:.1}% ({:.1}%u/{:.1}%s), there {:.1}% \
@@ -343,6 +344,26 @@ impl Output {
                 "[wifu] Retr is of the source alone, without what lanes of nodes retransmit; \
                  round-trip times are from when a packet left first, with what it waited to be repaired",
             );
+        }
+    }
+
+    /// What the client asked with, where all rows are of the answers, if that is no trifle beside
+    /// them.
+    fn asked(&mut self, report: &Report) {
+        let Some(app) = &report.wifu.application else {
+            return;
+        };
+        let answers = report.end.sum_received.as_ref().map_or(0, |sum| sum.bytes);
+        if let Some(asked) = app.asked_bytes.filter(|asked| asked * 20 > answers) {
+            let again = match app.retransmits {
+                Some(1) => String::from(", 1 retransmission"),
+                Some(n) => format!(", {n} retransmissions"),
+                None => String::new(),
+            };
+            self.line(&format!(
+                "[wifu] rows are of the answers; the client asked with {}{again}",
+                units::bytes(asked as f64).trim_start()
+            ));
         }
     }
 

@@ -91,7 +91,25 @@ fn answers_are_read_at_the_client_and_count() {
         Some(100_000)
     );
     assert_eq!(at(&report, "wifu.application.connections"), 1);
+    assert_eq!(at(&report, "wifu.application.asked_bytes"), 1500);
     assert_eq!(arrivals(&report).last().unwrap().1, 100_000);
+}
+
+/// Who uploads by questions has them in no row.
+#[test]
+fn what_was_asked_is_told_where_rows_are_of_the_answers() {
+    let server = Server::start(&[]);
+    for (words, told) in [
+        ("request,request=20k,response=300,pause=1ms,count=5", true),
+        ("request,request=300,response=20k,pause=1ms,count=5", false),
+    ] {
+        let client = server.client(&["--app", words]);
+        let words = client.get_args().filter(|word| *word != "-J");
+        let output = Command::new(WIFU).args(words).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = "[wifu] rows are of the answers; the client asked with 97.7 KBytes";
+        assert_eq!(text.contains(line), told, "{text}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, anyhow, bail, ensure};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use wifu_linux::emu::Host;
 use wifu_node::Substrate;
 
@@ -70,6 +70,23 @@ pub(super) fn behind<'a>(words: &[&'a str]) -> (Vec<&'a str>, bool) {
     words.pop();
     words.extend(Some(word).filter(|word| !word.is_empty()));
     (words, true)
+}
+
+/// What the first host asked with, where what is said is of the answers (`--app request`).
+fn asked(from: &str, all: &Json) -> String {
+    let app = &all["wifu"]["application"];
+    let Some(bytes) = app["asked_bytes"].as_u64() else {
+        return String::new();
+    };
+    let again = match app["retransmits"].as_u64() {
+        Some(1) => String::from(" and 1 retransmission"),
+        Some(n) => format!(" and {n} retransmissions"),
+        None => String::new(),
+    };
+    format!(
+        "; that is of the answers, and {from} asked with {:.3} MB{again}",
+        bytes as f64 / 1e6
+    )
 }
 
 /// The two hosts that words begin with, and the others.
@@ -270,6 +287,7 @@ impl Session {
                 text += &format!(", by when {from} had retransmitted {again} segments");
             }
         }
+        text += &asked(&flow.from.name, &found.all);
         self.say(&text);
         let program = match flow.meter.wifu {
             Some(_) => "perf",
@@ -329,6 +347,22 @@ mod tests {
             let why = of(line).expect_err(line);
             assert!(why.starts_with("write iperf FROM TO "), "{line}: {why}");
         }
+    }
+
+    #[test]
+    fn what_was_asked_is_told_of_answers() {
+        let all = |app: Json| json!({"wifu": {"application": app}});
+        let told = asked(
+            "n1",
+            &all(json!({"asked_bytes": 1_590_000, "retransmits": 38})),
+        );
+        let words = "; that is of the answers, and n1 asked with 1.590 MB and 38 retransmissions";
+        assert_eq!(told, words);
+        assert_eq!(
+            asked("n1", &all(json!({"retransmits": 38}))),
+            "",
+            "of http nobody asks"
+        );
     }
 
     #[test]

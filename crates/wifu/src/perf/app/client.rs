@@ -55,6 +55,7 @@ pub fn run(
             app: app.spec.app.name(),
             retransmits: Some(0),
             stack: Some(Stack::none()),
+            asked_bytes: answers(test).then_some(0),
             ..Outcome::default()
         },
         conn: None,
@@ -280,6 +281,9 @@ impl Client<'_> {
             Ok(news) => {
                 let open = conn.open();
                 let count = answers(self.link.test);
+                if let Some(asked) = &mut self.told.asked_bytes {
+                    *asked += news.wrote;
+                }
                 self.count.add(if count { news.read } else { news.wrote });
                 if open && self.deadline < Time::NEVER {
                     self.deadline = Time::NEVER;

@@ -51,6 +51,9 @@ pub struct Outcome {
     /// Segment size of the last connection, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss: Option<u32>,
+    /// Bytes that the client asked with, where only the answers count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_bytes: Option<u64>,
     /// Segments that the client retransmitted; absent if a connection was over before it was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
