@@ -37,6 +37,27 @@ def test_delays_of_what_was_lost_are_missed_by_name(tmp_path: Path, probed: wifu
     assert "lost" not in whole, "nothing was"
 
 
+def test_datagrams_of_several_ways_in_one_curve_are_named_with_their_parts(
+    tmp_path: Path, probed: wifu.Results
+) -> None:
+    """Who sends ten times as many counts ten times."""
+    more = """[[scenario.flow]]
+from = "n2"
+to = "n1"
+protocol = "udp"
+rate = "400k"
+size = 128
+stop_at = "9s"
+
+[vary]"""
+    found = wifu.campaign(plans.parse(PROBED.replace("[vary]", more, 1)), tmp_path / "r")
+    spec = {"as": "cdf", "by": "window"}
+    _, caption = drawn(found, kind="latency", **spec)
+    told = " A curve is of n2 > n1 ("
+    assert told in caption and "each datagram counted alike" in caption, caption
+    assert "A curve is of" not in drawn(probed, kind="latency", **spec)[1]
+
+
 def test_delays_under_unequal_loads_say_so(tmp_path: Path, probed: wifu.Results) -> None:
     """Over a path so long a small window carries half of what a large one does."""
     text = PROBED.replace("wire=2Mb/s", "wire=2Mb/s,delay=40ms")

@@ -86,11 +86,6 @@ def uncounted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     base = parts(metric)[0]
     if why := valueless.why(cells, results.plan.substrate, metric):
         return f"{why[:1].upper()}{why[1:]}."
-    if base == "overflows" and results.runs[results.runs["status"] == "ok"][base].isna().all():
-        return (
-            f"There is no value on {results.plan.substrate}: WiFu Core, whose buffers are counted, "
-            "runs in daemons, on emu and live."
-        )
     if base not in OF_PARTS:
         return ""
     rows = carriers(rows_of(results, cells), metric)

@@ -243,6 +243,7 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     figure, axes = page.panels(len(parts))
     handles: dict[str, Any] = {}
     total, met, ways, silent_runs = 0, list[Met](), set[str](), list[str]()
+    curves: list[dict[str, float]] = []
     looking = looks(results, by, every)
     for axis, (title, members) in zip(axes, parts, strict=True):
         idle: dict[int, stats.Floats] = {}
@@ -251,6 +252,7 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
             keys = [(c, k) for c in own for k in runs if (c.name, k) not in gone]
             made = [r for c, k in keys if (r := _run(results, c, k)) is not None]
             ways |= {way for r in made for way in r.probes}
+            curves.append(_by_way(made))
             x, idle[n] = _sample(made, True), np.sort(_sample(made, False))
             total += x.size + idle[n].size
             name = words.apart(by, label)
@@ -289,13 +291,38 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
         "and before it (dotted)."
     )
     unequal = loads(results, cells, "one_way_p95")
-    caption += _lost_words(met) + (f" {unequal}" if unequal else "")
+    caption += _together(curves) + _lost_words(met) + (f" {unequal}" if unequal else "")
     if silent_runs:
         count = f"{len(silent_runs)} run{'s' if len(silent_runs) > 1 else ''}"
         where = named(list(dict.fromkeys(filter(None, silent_runs))), MOST)
         caption += f" In {count}{f' ({where})' if where else ''} the load delivered nothing: what "
         caption += "arrived meanwhile is in no curve."
     return figure, "Delay of datagrams with and without load", caption + left + rest
+
+
+def _by_way(runs: Sequence[Run]) -> dict[str, float]:
+    """The parts of a curve's datagrams by whence and whither they went."""
+    sizes: dict[str, int] = {}
+    for made in runs:
+        for way, probes in made.probes.items():
+            sizes[way] = sizes.get(way, 0) + int(probes.times.size)
+    return {way: n / sum(sizes.values()) for way, n in sizes.items() if n}
+
+
+def _together(curves: Sequence[Mapping[str, float]]) -> str:
+    """That curves are of several pairs of nodes, or of one direction far more than of the other."""
+    for parts in curves:
+        pairs = {frozenset(way.split(" > ")) for way in parts}
+        if len(parts) < 2 or (len(pairs) == 1 and max(parts.values()) < 1.5 * min(parts.values())):
+            continue
+        of = sorted(parts, key=lambda way: -parts[way])
+        shares = [f"{way} ({parts[way]:.0%})".replace("%", " %") for way in of[:MOST]]
+        more = f" and {len(of) - MOST} more" if len(of) > MOST else ""
+        return (
+            f" A curve is of {', '.join(shares)}{more}, each datagram counted alike, where "
+            "`one_way_p50` is the mean of flows."
+        )
+    return ""
 
 
 def _runs(results: Results, cells: Sequence[Cell], recorded: Sequence[int]) -> str:
