@@ -14,7 +14,8 @@ from wifu.api import Results
 from wifu.diverge import ABSENT, FAILED, SKIPPED, Divergence, said_of
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
-from wifu.figures.compare import bar, capital, on_bar
+from wifu.figures.compare import bar, capital, on_bar, whiskers
+from wifu.figures.sayings import interval_words
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
 from wifu.variants import SUBSTRATES
@@ -66,7 +67,8 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     style.label_rows(axes, label)
     legends.above(figure, [style.patch(_look(name)) for name in names], names)
     title = f"{label[:1].upper()}{label[1:]} on {', '.join(names)}"
-    caption = f"{capital(label)}; {_counts(every, known)}; whiskers: 95 % interval (Student t)."
+    kinds = list(dict.fromkeys(interval_words(r, r.plan.cells, metric) for r in every))
+    caption = f"{capital(label)}; {_counts(every, known)}; {'; '.join(kinds)}."
     said = [
         f"{capital(on)}: {told}" if on else capital(told) for on, told in said_of(every, metric)
     ]
@@ -115,10 +117,12 @@ def _draw(
         i = results.interval(metric, cell)
         least = cutoff.least(results, cell, metric)
         if not least and not results.sample(metric, cell.labels).to_numpy(float).any():
+            if i.known:
+                whiskers(axis, [n + at], [i], scale)
             on_bar(axis, n + at, i, scale, "0")
             continue
         if least:
             i = replace(i, low=math.nan, high=math.nan)
-        bar(axis, n + at, width, look, i, scale)
+        bar(axis, n + at, width, look, i, scale, least)
         if least:
             on_bar(axis, n + at, i, scale, "≥")

@@ -24,6 +24,7 @@ from wifu.figures.sayings import cut, interval_words, of_means
 from wifu.figures.sayings import cut_off as cut_off
 from wifu.figures.sayings import left_out as left_out
 from wifu.figures.sayings import of_runs as of_runs
+from wifu.figures.sayings import one_of as one_of
 from wifu.figures.sayings import stopped as stopped
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
@@ -252,6 +253,8 @@ def _over(results: Results, spec: dict[str, Any], lines: bool) -> Made:
     _name(figure, axes, ends, handles, len(task.every))
     told = f"{of_means(results, cells, name)}; {interval_words(results, cells, name)}"
     told += cut(found, log)
+    if any(task.least(c) for c in cells):
+        told += "; hollow, with ≥: the least that it can be"
     if lines and any(
         _missing(task, members, label) for _, members in parts for label in task.every
     ):
@@ -445,7 +448,7 @@ def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any
             # Where all values are zero there is a number and no bar.
             nothing = bool(values.size) and not values.any()
             if np.isfinite(i.estimate) and not nothing:
-                bar(axis, at, width, look, i, scale)
+                bar(axis, at, width, look, i, scale, task.least(cell))
             elif nothing and i.known:
                 whiskers(axis, [at], [i], scale)
             low = style.unseen(axis, i.estimate, task.top)
@@ -463,9 +466,15 @@ def _draw_bars(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, Any
     return []
 
 
-def bar(axis: Axes, at: float, width: float, look: int, i: stats.Interval, scale: float) -> None:
-    """A mean as the bar of the level that looks so, with its interval."""
-    axis.bar(at, i.estimate / scale, width * 0.92, **style.face(look))
+def bar(
+    axis: Axes, at: float, width: float, look: int, i: stats.Interval, scale: float,
+    least: bool = False,
+) -> None:  # fmt: skip
+    """A mean as the bar of the level that looks so, with its interval; hollow if it is but the
+    `least` that it can be.
+    """
+    face = style.hollow(look) if least else style.face(look)
+    axis.bar(at, i.estimate / scale, width * 0.92, **face)
     if i.known:
         whiskers(axis, [at], [i], scale)
 
@@ -522,6 +531,10 @@ def _draw_lines(task: Task, axis: Axes, cells: list[Cell], handles: dict[str, An
         handles.setdefault(task.name(label), line)
         for cell, x, i in zip(own, at, found, strict=True):
             if task.least(cell):
+                axis.plot(
+                    x, i.estimate / scale, color=colour, marker=style.marker(look), ls="",
+                    markersize=style.mark(), mfc="white", zorder=line.get_zorder() + 0.1,
+                )  # fmt: skip
                 axis.annotate(
                     "≥", (x, i.estimate / scale), xytext=(0, style.mark() / 2 + 1),
                     textcoords="offset points", ha="center", fontsize=style.small(), color=colour,

@@ -16,7 +16,17 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
-from wifu.figures.compare import Made, by_of, chosen, counting, first, levels, looks, split
+from wifu.figures.compare import (
+    Made,
+    by_of,
+    chosen,
+    counting,
+    first,
+    levels,
+    looks,
+    one_of,
+    split,
+)  # fmt: skip
 from wifu.figures.there import apart, there_of
 from wifu.figures.words import Words
 from wifu.metrics import sliding
@@ -134,6 +144,7 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
     caption += _of_idle([(title, made) for title, (_, made) in zip(titles, found, strict=True)])
     flows = [there_of(results, cell, run) for cell, _ in found]
     caption += apart(list(zip(titles, flows, strict=True)))
+    caption += one_of(results, [cell for cell, _ in found], run)
     return figure, "Latency under load", caption + left + rest
 
 

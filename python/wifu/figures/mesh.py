@@ -17,7 +17,8 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import joined, legends, naming, page, paths, style
-from wifu.figures.compare import MOST, Made, chosen, counting, first, left_out
+from wifu.figures.compare import MOST, Made, chosen, counting, first, left_out, one_of
+from wifu.figures.sayings import of_unlike
 from wifu.figures.words import Words
 from wifu.outlets import data_ends
 from wifu.unlike import EVEN
@@ -100,12 +101,17 @@ def map(results: Results, spec: dict[str, Any]) -> Made:
     figure.draw_without_rendering()
     for axis, outcome in zip(axes, outcomes, strict=True):
         naming.names(axis, _places(outcome["nodes"])[0], size)
-    caption = f"Run {run}.{told} Squares: senders; diamonds: receivers."
+    kinds = [
+        [{data_ends(f)[end] for f in outcome["flows"]} for end in (0, 1)] for outcome in outcomes
+    ]
+    caption = f"Run {run}.{told} Squares: senders; diamonds: receivers"
+    caption += "; hexagons: both." if any(one & other for one, other in kinds) else "."
     if any(cell.scenario.get("mobility") for cell in cells):
         caption += " Nodes that move are where they were when the run ended"
         caption += f"{paths.words(moved)}; links are of the whole run."
     if not real:
         caption += " The set has no positions: nodes are drawn in order."
+    caption += one_of(results, cells, run)
     return figure, "The mesh and its links", caption + left + rest
 
 
@@ -155,7 +161,8 @@ def _nodes(
     receivers = {data_ends(f)[1] for f in outcome["flows"]}
     for name, (x, y) in places.items():
         both = name in senders and name in receivers
-        marker = "s" if name in senders and not both else "D" if name in receivers else "o"
+        alone = "s" if name in senders else "D" if name in receivers else "o"
+        marker = "h" if both else alone
         face = style.INK if marker != "o" else "white"
         axis.plot(x, y, marker, markersize=9 * size, mfc=face, mec=style.INK, mew=1.3, zorder=3)
     # Equal scales leave out margins, but nothing that is there; names are wider than nodes.
@@ -205,11 +212,12 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     counts = sorted({n for _, _, n in found})
     told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     what = "acknowledgements" if reverse else "data packets"
-    if any(asks(cell, flow) for cell, _, _ in found):
+    if all(asks(cell, flow) for cell, _, _ in found):
         what = "answers" if reverse else "questions and acknowledgements"
     caption = f"Mean over the {what} of flow {flow} that crossed each hop, n = {told} run"
     caption += "s" * (counts != [1])
     caption += f"{left_out(results, [cell for cell, _, _ in found])}. "
+    caption += f"{of_unlike([cell for cell, _, _ in found], flow, reverse)} ".lstrip()
     if any(h["several"] for _, hops, _ in found for h in hops):
         caption += (
             "Runs had several routes: hops go by their number, those that only some routes have "

@@ -26,6 +26,7 @@ from wifu.figures.compare import (
     looks,
     split,
 )
+from wifu.figures.sayings import of_unlike
 from wifu.figures.traces import columns as columns_of
 from wifu.figures.words import Words
 from wifu.hopwise import dropped_at_hops, let_go, lost_at_hops
@@ -353,7 +354,7 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
             told = style.number(value) if value > 0 else "0" if value == 0 else "n/a"
             _number(axis, place, told, points)
     named, scale, what = AT_HOPS[metric]
-    packets, left = DIRECTIONS[any(asks(cell, flow) for cell in cells), reverse]
+    packets, left = DIRECTIONS[all(asks(cell, flow) for cell in cells), reverse]
     what = what.format(packets=packets, rest=left)
     named = named.replace("towards the target", "back") if reverse else named
     style.label_rows(axes, scale)
@@ -364,6 +365,7 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
     caption = f"Share of the {what}: "
     caption += "" if alone else "means, and quartiles of the runs; "
     caption += f"{counts(results, cells, metric)}."
+    caption += of_unlike(cells, flow, reverse)
     caption += " n/a: no packet came there." if any(np.isnan(m[2]) for m in means) else ""
     caption += _of_few(crossed)
     caption += _left_out(dropped) if metric == "loss" else ""

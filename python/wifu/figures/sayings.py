@@ -9,9 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from wifu import cautions, cutoff, stats
+from wifu.answering import asks
 from wifu.api import Results
 from wifu.cells import Cell
 from wifu.metrics import metric_of
+from wifu.stamps import first as named
 
 
 def counts(results: Results, cells: Sequence[Cell], metric: str | None = None) -> str:
@@ -52,6 +54,46 @@ def left_out(results: Results, cells: Sequence[Cell]) -> str:
     suspect = int((counted["stamp"] == "SUSPECT").sum()) if "stamp" in counted else 0
     which = "all" if suspect == len(counted) else str(suspect)
     return words + (f", {which} of them stamped SUSPECT" if suspect else "")
+
+
+def of_unlike(cells: Sequence[Cell], flow: int, reverse: bool) -> str:
+    """What packets are in cells of which the flow asks in some, and carries its data in others."""
+    asking = [c.name for c in cells if asks(c, flow)]
+    others = [c.name for c in cells if not asks(c, flow)]
+    if not asking or not others:
+        return ""
+    own, rest = ("answers", "acknowledgements") if reverse else ("questions", "data packets")
+    return (
+        f" These are {own} and what goes with them in {named(asking, MOST)}, and {rest} in "
+        f"{named(others, MOST)}: not the same packets, and not to be compared."
+    )
+
+
+FAR = 1.25
+"""A run whose goodput is so many times the mean, or that part of it, is not like the others."""
+
+
+def one_of(results: Results, cells: Sequence[Cell], run: int) -> str:
+    """Of a single run that is shown: of how many, and where its goodput is far from their mean."""
+    told, most = [], 0
+    for cell in cells:
+        sample = results.sample("goodput", cell.labels).droplevel("cell").dropna()
+        most = max(most, len(sample))
+        mean = float(sample.mean()) if len(sample) > 1 and run in sample.index else 0.0
+        ratio = float(sample[run]) / mean if mean > 0 else 1.0
+        if not 1 / FAR <= ratio <= FAR:
+            told.append(f"{ratio:.2g} times in {cell.name}")
+    if most < 2:
+        return ""
+    words = f" Run {run} is one of {most} of each cell"
+    if told:
+        more = f" and {len(told) - MOST} more" if len(told) > MOST else ""
+        words += f", and not like them: it has their mean goodput {', '.join(told[:MOST])}{more}"
+    return f"{words}."
+
+
+MOST = 4
+"""So many cells are named."""
 
 
 def _span(n: Sequence[int]) -> str:

@@ -14,7 +14,7 @@ from wifu.api import Results
 from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
-from wifu.figures.compare import Made, chosen, counting, first
+from wifu.figures.compare import Made, chosen, counting, first, one_of
 from wifu.figures.there import there_of
 from wifu.figures.traces import anew, insist, run_of, span_of, splitters_of
 from wifu.figures.words import Words
@@ -91,6 +91,7 @@ def sequence(results: Results, spec: dict[str, Any]) -> Made:
         caption += f" Below, the grey part: the {nth} recovery, from before the first segment that "
         caption += "went again until all that had been sent by then was there."
         caption += _endless([names[c.name] for c in cells], zooms)
+    caption += one_of(results, cells, run)
     return figure, "Segments over time", caption + left + rest
 
 
@@ -253,6 +254,11 @@ def _segments(results: Results, cell: Cell, flow: int, run: int) -> Segments:
     one = handed.flow_of(outcome, flow)
     nothing = np.empty(0)
     sent = series.get(f"flow.{flow}.sent")
+    if sent is None and one.get("protocol") == "udp":
+        raise LabError(
+            f"flow {flow} of {cell.name} is of datagrams, of which no segments are recorded: "
+            "choose another `flow`, or other cells by `where`"
+        )
     if sent is None and (one.get("bytes") != 0 or not series):
         raise LabError(f"no series of run {run}: the plan must say [series] runs = [{run}]")
     times, offsets = (

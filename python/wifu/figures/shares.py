@@ -295,19 +295,21 @@ def _bars(
     scale = metric_of(metric).scale
     places, width, bare, highest = room
     inches = axis.get_position().width * float(page.root(axis).get_figwidth())
+    across = round(places[-1]) + 1  # of all panels, which may have more flows than this cell
     for at, values, bound in zip(places, table.T, least, strict=False):
         known = stats.clean(values)
         interval = stats.mean_interval(known).within(0.0, float("inf"))
         height = interval.estimate / scale
         top, small = height, style.unseen(axis, height, highest)
         if np.isfinite(height) and height > 0:
-            axis.bar(at, height, width * 0.92, **style.face(look))
+            face = style.hollow(look) if bound else style.face(look)
+            axis.bar(at, height, width * 0.92, **face)
             if interval.known and not bound:
                 whiskers(axis, [at], [interval], scale)
                 top = interval.high / scale
         text = style.number(height) if np.isfinite(height) else "n/a"
         text = f"≥\N{NO-BREAK SPACE}{text}" if bound and text != "n/a" else text
-        wide = width * inches * 72 / max(1, table.shape[1])
+        wide = width * inches * 72 / max(1, across)
         fits = wide >= 0.64 * style.small() * (len(text) + 0.6)
         if bound and not fits and not small and text != "n/a":
             text, fits = "≥", True

@@ -144,6 +144,12 @@ def face(n: int) -> dict[str, Any]:
     }
 
 
+def hollow(n: int) -> dict[str, Any]:
+    """The same of a value that is but the least that it can be."""
+    edge = face(n)["facecolor"] if n < len(COLOURS) else INK
+    return {"facecolor": "white", "edgecolor": edge, "hatch": hatch(n), "linewidth": 1.2}
+
+
 WHOLE = (-9, 10)
 """Powers of ten between which numbers along a scale are written out."""
 

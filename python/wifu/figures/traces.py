@@ -15,7 +15,7 @@ from wifu.cells import Cell
 from wifu.digits import with_unit
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
-from wifu.figures.compare import chosen, counting, first
+from wifu.figures.compare import chosen, counting, first, one_of
 from wifu.figures.there import There, apart, there_of
 from wifu.figures.words import Words
 from wifu.metrics import sliding
@@ -125,6 +125,7 @@ def timeseries(results: Results, spec: dict[str, Any]) -> Made:
     caption += f" {told}" if "srtt" in show and (told := ways.unlike_trips(results, drawn)) else ""
     titles = [names[cell.name] for cell in drawn]
     caption += apart(list(zip(titles, there, strict=True))) + _lacking(lacking, len(found))
+    caption += one_of(results, drawn, run)
     return figure, "Over time", caption + left + rest
 
 
