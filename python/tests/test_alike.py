@@ -322,3 +322,23 @@ new = { "flow.*.protocol" = "tcp-cubic,profile=wifu-tahoe", "radio.attempts" = 7
     assert found.level == "new"
     results = wifu.campaign(alone, tmp_path / "r", runner=fake)
     assert found.sentence() in report.render(results, [])
+
+
+def test_a_profile_in_place_of_a_protocols_own_is_told(tmp_path: Path) -> None:
+    text = """
+runs = 3
+[scenario]
+topology.words = "linear,2"
+[[scenario.flow]]
+from = "n1"
+to = "n2"
+protocol = "{protocol},profile=rfc-modern"
+[vary]
+protocol = ["tcp-newreno", "tcp-linux", "tcp-ap05"]
+"""
+    told = [note for note in taken.notes(plans.parse(text)) if "of its own" in note]
+    assert [note.split(" ")[0] for note in told] == ["tcp-linux", "tcp-ap05"]
+    assert "profile of its own, linux, for which profile=rfc-modern stands here: " in told[0]
+    assert "; what is left is tcp-cubic. Without" in told[0]
+    bare = plans.parse(text.replace(",profile=rfc-modern", ""))
+    assert not any("of its own" in note for note in taken.notes(bare))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wifu import alike
+from wifu import _native, alike
 from wifu.plan import Plan
-from wifu.stacks import Stack, stacks
+from wifu.runner import split
+from wifu.stacks import Stack, stack, stacks
 from wifu.stamps import first
 
 MOST = 4
@@ -19,7 +20,48 @@ MOST = 4
 
 
 def notes(plan: Plan) -> list[str]:
-    """What profiles set and no part takes, of each protocol of a plan that has such."""
+    """What profiles take the place of, and what they set and no part takes, of each protocol of a
+    plan that has such.
+    """
+    return [*_replaced(plan), *_unused(plan)]
+
+
+def _replaced(plan: Plan) -> list[str]:
+    """Protocols with a profile of their own, which a plan gives another one."""
+    usual = stack("tcp-newreno")
+    found: dict[str, str] = {}
+    for cell in plan.cells:
+        compositions = tuple(map(str, split(cell.scenario)[1]))
+        for one in stacks(plan.runner, cell):
+            if one is None or one.kernel or one.words in found:
+                continue
+            name, *words = one.words.split(",")
+            own = stack(name, compositions)
+            if own is None or usual is None or own.profile in (usual.profile, one.profile):
+                continue
+            if f"profile={one.profile}" in words:
+                found[one.words] = _instead(name, own, one, compositions)
+    return list(dict.fromkeys(found.values()))
+
+
+def _instead(name: str, own: Stack, given: Stack, compositions: tuple[str, ...]) -> str:
+    values = {key: value for key, value in given.values.items() if own.values.get(key) != value}
+    changed = [f"{key} {value}, not {own.values.get(key, 'set')}" for key, value in values.items()]
+    same = [
+        other
+        for other in _native.protocols()
+        if other != name and (two := stack(f"{other},profile={given.profile}", compositions))
+        and (two.parts, two.values) == (given.parts, given.values)
+    ]  # fmt: skip
+    left = f"; what is left is {same[0]}" if same else ""
+    return (
+        f"{name} has a profile of its own, {own.profile}, for which profile={given.profile} stands "
+        f"here: {first(changed, alike.NAMED)}{left}. Without `profile` it is what its name says."
+    )
+
+
+def _unused(plan: Plan) -> list[str]:
+    """What profiles set and no part takes."""
     found: dict[tuple[str, tuple[str, ...]], dict[str, None]] = {}
     for cell in plan.cells:
         for one in stacks(plan.runner, cell):

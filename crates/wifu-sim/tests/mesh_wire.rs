@@ -883,3 +883,25 @@ fn what_a_connection_waits_that_fails_to_open_is_all_of_it() {
     let waited = flow.timeout_s.expect("it has a timer");
     assert!((62.9..63.1).contains(&waited), "{waited}");
 }
+
+/// Nodes of a chain have radios; wires beside them stay idle.
+#[test]
+fn wires_that_nobody_crosses_are_told() {
+    let of = |nodes: &str| {
+        let text = format!(
+            "[topology]\n{nodes}\nwire = [{{ a = \"n1\", b = \"n2\", rate = \"20M\" }}]\n\
+             [[flow]]\nfrom = \"n1\"\nto = \"n2\"\nprotocol = \"tcp-newreno\"\napp = \"file\"\n\
+             bytes = \"20k\"\n[stop]\ntime = \"9s\"\n"
+        );
+        run(&text).warnings
+    };
+    let told = of("words = \"linear,2\"");
+    assert!(
+        told.iter()
+            .any(|w| w.starts_with("wires: no packet crossed any")),
+        "{told:?}"
+    );
+    let only =
+        "node = [{ name = \"n1\", wired_only = true }, { name = \"n2\", wired_only = true }]";
+    assert_eq!(of(only), Vec::<String>::new());
+}

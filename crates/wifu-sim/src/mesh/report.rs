@@ -73,6 +73,7 @@ pub(crate) fn outcome(of: &mut Simulation) -> Outcome {
         series: of.flows.rec.take(&names),
     };
     found.warnings.extend(idle_splits(&found));
+    found.warnings.extend(uncrossed(&found));
     let all = found.flows.iter().zip(&of.flows.all);
     let unpassed: Vec<String> = all.filter_map(|(f, flow)| unpassed(f, flow)).collect();
     found.warnings.extend(unpassed);
@@ -106,6 +107,18 @@ fn idle_splits(outcome: &Outcome) -> Option<String> {
             "split: no connection passed {}, which had nothing to split: a node splits what it \
              relays, not what begins or ends there",
             names.join(", ")
+        )
+    })
+}
+
+/// What is to be said of wires, of which nothing crossed any though something was delivered.
+fn uncrossed(outcome: &Outcome) -> Option<String> {
+    let delivered = outcome.flows.iter().any(|f| f.bytes > 0);
+    let crossed = outcome.wires.iter().any(|w| w.packets > 0);
+    (delivered && !crossed && !outcome.wires.is_empty()).then(|| {
+        String::from(
+            "wires: no packet crossed any of them, for routes took the radios that their nodes \
+             have, too: `wired_only` nodes have none, nor have those of `linear,3,wire=10M`",
         )
     })
 }
