@@ -273,7 +273,8 @@ def timings(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         f"Protocols of compared cells do not time round trips alike: {how}. These are no delays of "
         "one packet on the path, and there is neither colour nor bold between them; delays of "
-        "datagrams beside a flow (`one_way_p50`) are alike for all."
+        "datagrams beside a flow (`one_way_p50`) are alike for all, though they pass lanes by: "
+        "what data wait there, `hops` tells."
     )
 
 
