@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake import CHAIN, FakeResult, fake
+from matplotlib.colors import to_hex
 from test_figures import drawn
 
 import wifu
 from wifu import plan as plans
 from wifu.figures import along
-from wifu.figures.sayings import interval_words
+from wifu.figures.sayings import interval_words, of_unlike
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +67,24 @@ def test_places_of_flows_that_a_cell_does_not_have_are_told(tmp_path: Path) -> N
     numbers = {c.labels["hops"] for c in results.plan.cells}
     _, caption = drawn(results, kind="flows")
     assert f"Cells have {min(numbers)} to {max(numbers)} flows: where nothing stands" in caption
+
+
+@pytest.mark.parametrize("kind", ["bars", "lines"])
+def test_the_least_that_a_value_can_be_is_hollow(results: wifu.Results, kind: str) -> None:
+    """Over three hops all files were cut off, over one hop none was."""
+    figure, caption = drawn(results, kind=kind, metric="delay", x="hops")
+    assert "; hollow, with ≥: the least that it can be" in caption
+    marks = [to_hex(line.get_markerfacecolor()) for a in figure.axes for line in a.get_lines()]
+    faces = [to_hex(bar.get_facecolor()) for a in figure.axes for bar in a.patches]
+    found = marks if kind == "lines" else faces
+    assert found.count("#ffffff") == 2, found
+    _, known = drawn(results, kind=kind, metric="goodput", x="hops")
+    assert "hollow" not in known
+
+
+def test_questions_beside_data_are_told(results: wifu.Results) -> None:
+    one, *others = results.plan.cells
+    asking = replace(one, scenario={"flow": [{"protocol": "tcp-reno", "app": "request"}]})
+    words = of_unlike([asking, *others], 1, False)
+    assert words.startswith(f" These are questions and what goes with them in {one.name}, and data")
+    assert of_unlike(others, 1, False) == "" == of_unlike([asking], 1, True)
