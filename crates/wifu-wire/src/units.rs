@@ -247,14 +247,30 @@ impl FromStr for Span {
             "min" => 60e9,
             "h" => 3600e9,
             "" if n == 0.0 => 1.0,
-            _ => {
-                return Err(UnitError(format!(
-                    "\"{s}\" needs a unit of time: ns, us, ms, s, min, h"
-                )));
-            }
+            _ => return Err(no_time(s, unit)),
         };
         Ok(Span((n * ns).round() as u64))
     }
+}
+
+/// Why this is no time: what stands behind its first number is no unit.
+fn no_time(s: &str, unit: &str) -> UnitError {
+    let of_times = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | ' ');
+    if !unit.contains(|c: char| c.is_ascii_digit()) || !unit.chars().all(of_times) {
+        let what = format!("\"{s}\" needs a unit of time: ns, us, ms, s, min, h");
+        return UnitError(what);
+    }
+    let sum = s.split_once('+').and_then(|(one, more)| {
+        let (one, more): (Span, Span) = (one.parse().ok()?, more.parse().ok()?);
+        one.0.checked_add(more.0).map(Span)
+    });
+    let meant = match sum {
+        Some(sum) => format!("\"{sum}\""),
+        None => String::from("one such as \"90s\" or \"1.5min\""),
+    };
+    UnitError(format!(
+        "\"{s}\": a time is one number with one unit: write {meant}"
+    ))
 }
 
 /// Whether a rate is a bare number of so few bit/s (below 1000) that it was to have a unit.
@@ -448,6 +464,11 @@ mod tests {
         assert_eq!(parse_octets("1M"), Ok(1_000_000));
         assert_eq!(parse_octets("64 KiB"), Ok(65_536));
         assert!("5".parse::<Span>().is_err());
+        let wrong = |s: &str| s.parse::<Span>().unwrap_err().to_string();
+        assert!(wrong("3s+1s").ends_with("one number with one unit: write \"4 s\""));
+        assert!(wrong("1min30s").ends_with("write one such as \"90s\" or \"1.5min\""));
+        assert!(wrong("3ms,1").contains("needs a unit of time"));
+        assert!(wrong("3s+x").ends_with("needs a unit of time: ns, us, ms, s, min, h"));
         assert!("5 parsecs".parse::<Rate>().is_err());
         assert_eq!(
             parse_octets("17_179_869_183 GiB"),

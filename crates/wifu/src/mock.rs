@@ -167,14 +167,14 @@ fn link(text: &str) -> Result<LinkSpec, String> {
 #[derive(Clone, Default)]
 struct Percent(f64, Option<String>);
 
-/// Less than this, without a sign, was hardly meant for per cent.
-const HARDLY: f64 = 0.01;
+/// What is below it and has no sign is a share to most tools, and per cent to `tc`.
+const EITHER: f64 = 1.0;
 
 fn percent(text: &str) -> Result<Percent, String> {
     let bare = text.trim().trim_end_matches('%').trim();
     match bare.parse() {
         Ok(p) if (0.0..=100.0).contains(&p) => {
-            let share = p > 0.0 && p < HARDLY && bare == text;
+            let share = p > 0.0 && p < EITHER && bare == text;
             Ok(Percent(p, share.then(|| text.to_string())))
         }
         _ => Err("write a percentage from 0% to 100%, such as 1% or 0.1%".into()),
@@ -204,7 +204,7 @@ fn shares(args: &Args) -> Vec<String> {
         // Without the digits that a product of floats has too many.
         let meant = (p * 1e8).round() / 1e6;
         Some(format!(
-            "{option} {text} is {text} %; where a share of {text} is meant write {meant}%"
+            "{option} {text} is {text} %: write {text}% for that, or {meant}% for a share of {text}"
         ))
     };
     all.into_iter().chain(reordered).filter_map(of).collect()
@@ -293,6 +293,12 @@ fn blueprint(args: &Args, registry: &Registry) -> anyhow::Result<Arc<Blueprint>>
         anyhow::Ok(Arc::clone(&protocol.ends))
     };
     let mut spec = args.protocol.clone();
+    ensure!(
+        spec.split(',').next() != Some("udp") || registry.resolve(&spec).is_ok(),
+        "--protocol {spec}: this network carries connections alone; datagrams are flows of `wifu \
+         sim`, over wires as well: wifu sim --topo linear,2,wire=10M,delay=10ms --flow \
+         n1:n2:udp,rate=1M --stop 10s"
+    );
     let mut blueprint = resolve(&spec).with_context(|| format!("--protocol {spec}"))?;
     let mss = args
         .mss
@@ -648,11 +654,26 @@ mod tests {
     #[test]
     fn percentages_that_look_like_shares_are_noted() {
         let notes = |words: &str| shares(&parse(&format!("--protocol tcp-reno {words}")).unwrap());
-        let meant = "is 0.005 %; where a share of 0.005 is meant write 0.5%";
-        assert_eq!(notes("--loss 0.005"), [format!("--loss 0.005 {meant}")]);
+        for (text, meant) in [("0.005", "0.5"), ("0.05", "5"), ("0.5", "50")] {
+            let said =
+                format!("is {text} %: write {text}% for that, or {meant}% for a share of {text}");
+            let noted = notes(&format!("--loss {text}"));
+            assert_eq!(noted, [format!("--loss {text} {said}")]);
+        }
         let both = notes("--ack-loss 0.005 --reorder 0.005,3");
         assert_eq!(both.len(), 2, "{both:?}");
-        assert_eq!(notes("--loss 0.5 --ack-loss 0.005% --corrupt 0"), [""; 0]);
+        let clear = "--loss 0.5% --ack-loss 0.005% --duplicate 1 --corrupt 0";
+        assert_eq!(notes(clear), [""; 0]);
+    }
+
+    #[test]
+    fn datagrams_are_sent_elsewhere() {
+        for words in ["--protocol udp", "--protocol udp,rate=1M"] {
+            let args = parse(words).unwrap();
+            let message = format!("{:#}", blueprint(&args, &crate::standard()).unwrap_err());
+            assert!(message.starts_with(words), "{message}");
+            assert!(message.contains("--flow n1:n2:udp,rate=1M"), "{message}");
+        }
     }
 
     #[test]

@@ -620,6 +620,12 @@ fn wrong_words_get_an_answer_that_helps() {
     let chain = "--topo linear,3 --protocol tcp-newreno";
     for (words, says) in [
         ("mine.toml", "--scenario mine.toml"),
+        ("mine.toml -n 1M", "--scenario mine.toml"),
+        ("tcp-sack -n 1M", "given by --protocol tcp-sack"),
+        (
+            "tcp-newren -t 5",
+            "given by --protocol; did you mean `tcp-newreno`?",
+        ),
         (
             "--topo linear,3 --protocol tcp-sack ack_every=4",
             "ack_every is a parameter of the protocol: write --protocol tcp-sack,ack_every=4",

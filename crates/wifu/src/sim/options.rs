@@ -61,6 +61,10 @@ pub fn scenario(args: &Args, registry: &Registry) -> anyhow::Result<Json> {
         let flow = short_form(args, protocol, registry).context("--protocol")?;
         list(&mut all, "flow")?.push(flow);
     } else if let Some((option, key)) = unasked(args) {
+        // A name that stands alone may be the protocol that the option is to belong to.
+        for text in &args.overrides {
+            misplaced(args, text, registry)?;
+        }
         bail!(
             "{option} is of the flow of --protocol; what a --flow sends stands in its words: \
              --flow n1:n7:tcp-newreno,{key}"
@@ -115,6 +119,19 @@ fn misplaced(args: &Args, text: &str, registry: &Registry) -> anyhow::Result<()>
         !named || registry.resolve(text).is_err(),
         "a protocol is given by --protocol {text}"
     );
+    let flow =
+        text.split(':').count() > 2 && !text.split(':').next().is_some_and(|w| w.contains('='));
+    ensure!(!flow, "a flow is given by --flow {text}");
+    let bare = !text.contains('=');
+    ensure!(
+        !bare || !(text.ends_with(".toml") || Path::new(text).is_file()),
+        "a scenario is read by --scenario {text}, and a topology by --topo {text}"
+    );
+    let protocols = registry.library().protocols().iter();
+    let near = meant(text, protocols.map(String::as_str));
+    if let Some(question) = near.filter(|_| bare) {
+        bail!("\"{text}\": a protocol is given by --protocol; {question}");
+    }
     Ok(())
 }
 
@@ -394,14 +411,7 @@ fn list<'a>(all: &'a mut Json, key: &str) -> anyhow::Result<&'a mut Vec<Json>> {
 
 /// `radio.rate=6M`, `flow.1.start=2s`, where items of lists count from 1, `topology.nodes=[...]`.
 fn assign(all: &mut Json, text: &str) -> anyhow::Result<()> {
-    let flow =
-        text.split(':').count() > 2 && !text.split(':').next().is_some_and(|w| w.contains('='));
-    ensure!(!flow, "a flow is given by --flow {text}");
     let Some((path, value)) = text.split_once('=') else {
-        ensure!(
-            !text.ends_with(".toml"),
-            "a scenario is read by --scenario {text}"
-        );
         bail!("\"{text}\": write KEY=VALUE, such as radio.rate=6M; `wifu sim --help` has examples");
     };
     ensure!(!path.trim().is_empty(), "there is no key before the =");
