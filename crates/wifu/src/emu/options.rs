@@ -151,6 +151,13 @@ fn topology(args: &Args) -> anyhow::Result<Topology> {
 /// Reads Mininet's files: what they import of it is in there.
 const SHIM: &str = include_str!("../../../../python/wifu/mininet.py");
 
+/// What a Python file is to have, behind what it lacks, which stands on standard error already.
+const NO_TOPOLOGY: &str = "\
+the file makes no topology, for the reason above. As for Mininet it has a class of `Topo`, whose
+`build` calls addHost and addLink (hosts are linked to each other, without switches), and names it:
+    topos = {\"mytopo\": MyTopo}
+--topo mytopo takes it, --topo mytopo,3 with an argument for `build`";
+
 /// The topology of a file: TOML, or a Python file for Mininet that has `topo` among others.
 fn custom(path: &Path, topo: &str) -> anyhow::Result<Table> {
     let at = || format!("--custom {}", path.display());
@@ -184,7 +191,7 @@ fn custom(path: &Path, topo: &str) -> anyhow::Result<Table> {
             eprint!("{said}");
             toml::from_str(text).with_context(at)
         }
-        _ => bail!("{}: it makes no topology", at()),
+        _ => bail!("{}: {NO_TOPOLOGY}", at()),
     }
 }
 
@@ -194,5 +201,36 @@ fn value(text: &str) -> Value {
     match parsed.ok().and_then(|mut t| t.remove("v")) {
         Some(value) => value,
         None => Value::String(text.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_for_mininet_that_has_no_topology_is_told_what_it_is_to_have() {
+        let path = std::env::temp_dir().join(format!("wifu-custom-{}.py", std::process::id()));
+        let read = |text: &str| {
+            std::fs::write(&path, text).expect("a file");
+            custom(&path, "mytopo").map_err(|error| error.to_string())
+        };
+        let class = "from mininet.topo import Topo\nclass MyTopo(Topo):\n    def build(self):\n";
+        let topos = "topos = {'mytopo': MyTopo}\n";
+        let hosts = "        self.addLink(self.addHost('a'), self.addHost('b'))\n";
+        let whole = read(&format!("{class}{hosts}{topos}")).expect("a topology");
+        assert_eq!(whole["node"].as_array().map(Vec::len), Some(2));
+        let switch = "        self.addSwitch('s1')\n";
+        for wrong in [
+            format!("{class}{hosts}"),
+            format!("{class}{switch}{topos}"),
+            String::from("import nothing_of_this_name"),
+        ] {
+            let said = read(&wrong).expect_err(&wrong);
+            assert!(said.starts_with(&format!("--custom {}", path.display())));
+            assert!(said.contains("without switches"), "{said}");
+            assert!(said.contains("topos = {\"mytopo\": MyTopo}"), "{said}");
+        }
+        std::fs::remove_file(&path).expect("it is there");
     }
 }
