@@ -475,7 +475,7 @@ impl Lab {
     pub fn close(self) {}
 
     fn state_path(&self) -> PathBuf {
-        Path::new(RUN).join(format!("lab-{}.json", self.state.label))
+        state_file(&self.state.label)
     }
 
     fn save(&mut self) -> Result<(), StepError> {
@@ -506,6 +506,11 @@ impl Drop for Lab {
             let _ = guardian.wait();
         }
     }
+}
+
+/// The state file of a lab of this label. It goes last when the lab is taken down.
+pub fn state_file(label: &str) -> PathBuf {
+    Path::new(RUN).join(format!("lab-{label}.json"))
 }
 
 /// Where a lab of this label keeps what belongs to it. The label is a checked word.

@@ -179,7 +179,7 @@ pub struct Args {
     /// Run beside other emulations on this host, which make each other late
     #[arg(long, conflicts_with = "wait")]
     share: bool,
-    /// Wait until no other emulation runs on this host
+    /// Wait until no other emulation runs on this host, and what one of this name left is gone
     #[arg(long)]
     wait: bool,
     /// Start a daemon on every host that runs what this composition brings for nodes on the way,

@@ -2,14 +2,24 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, flock, major, minor};
-use wifu_linux::netns::RUN;
+use wifu_linux::netns::{LabState, RUN, state_file};
 
 use super::{Args, DEFAULT_NAME};
 
-/// The right to be this host's only emulation, until it is dropped; none with `--share`.
+/// So long hosts that an emulation left may take to go: programs on them are asked to end, and
+/// killed after two seconds.
+const GOING: Duration = Duration::from_secs(5);
+
+/// So much longer for each host.
+const EACH: Duration = Duration::from_millis(200);
+
+/// The right to be this host's only emulation, until it is dropped; none with `--share`. With
+/// `--wait` nothing is left then of an emulation of this name that ended.
 ///
 /// # Errors
 /// Another one has it, unless it is waited for.
@@ -17,10 +27,44 @@ pub fn alone(args: &Args) -> anyhow::Result<Option<File>> {
     if args.share {
         return Ok(None);
     }
+    let lock = locked(args)?;
+    if args.wait {
+        wait_until_gone(&state_file(&args.name), GOING);
+    }
+    Ok(Some(lock))
+}
+
+/// Waits until an emulation is gone whose process ended, hosts and all. What nobody removes any
+/// more is left to `wifu clean`, which whoever finds it is told.
+fn wait_until_gone(state: &Path, patience: Duration) {
+    let begun = Instant::now();
+    let mut told = false;
+    while let Ok(text) = std::fs::read_to_string(state) {
+        let lab = serde_json::from_str(&text);
+        let Ok(LabState {
+            owner, namespaces, ..
+        }) = lab
+        else {
+            return;
+        };
+        let patience = patience + EACH * namespaces.len() as u32;
+        if owner.is_alive() || begun.elapsed() > patience {
+            return;
+        }
+        if !told {
+            eprintln!("Waiting for the hosts of an emulation that ended to be removed");
+            told = true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The lock, which this host's only emulation has.
+fn locked(args: &Args) -> anyhow::Result<File> {
     std::fs::create_dir_all(RUN).context(RUN)?;
     let directory = File::open(RUN).context(RUN)?;
     match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => return Ok(Some(directory)),
+        Ok(()) => return Ok(directory),
         Err(rustix::io::Errno::WOULDBLOCK) => {}
         Err(e) => return Err(e).context(RUN),
     }
@@ -33,7 +77,7 @@ pub fn alone(args: &Args) -> anyhow::Result<Option<File>> {
     }
     eprintln!("Waiting for another emulation on this host to end{who}");
     flock(&directory, FlockOperation::LockExclusive).context(RUN)?;
-    Ok(Some(directory))
+    Ok(directory)
 }
 
 /// Who has the lock of a file, as far as the kernel tells.
@@ -79,6 +123,7 @@ fn named<W: AsRef<str>>(words: &[W]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wifu_linux::netns::Owner;
 
     #[test]
     fn who_holds_a_lock_is_found_and_not_who_waits() {
@@ -113,6 +158,46 @@ mod tests {
         let file = File::create(&path).expect("a file");
         std::fs::remove_file(&path).expect("it is there");
         file
+    }
+
+    #[test]
+    fn what_an_ended_emulation_left_is_waited_for() {
+        let path = std::env::temp_dir().join(format!("wifu-left-{}.json", std::process::id()));
+        let write = |pid: u32| {
+            let owner = Owner {
+                pid,
+                ..Owner::this()
+            };
+            let state = LabState {
+                version: 1,
+                label: String::from("left"),
+                owner,
+                namespaces: Vec::new(),
+            };
+            let text = serde_json::to_string(&state).expect("plain data");
+            std::fs::write(&path, text).expect("a file");
+        };
+        let waited = |patience: u64| {
+            let begun = Instant::now();
+            wait_until_gone(&path, Duration::from_millis(patience));
+            begun.elapsed()
+        };
+        // No process has the greatest number of all.
+        write(u32::MAX);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(100));
+                std::fs::remove_file(&path).expect("it is there");
+            });
+            assert!(waited(60_000) >= Duration::from_millis(50));
+            assert!(!path.exists());
+        });
+        assert!(waited(60_000) < Duration::from_secs(30), "there is nothing");
+        write(u32::MAX);
+        assert!(waited(50) >= Duration::from_millis(50), "it stays");
+        write(std::process::id());
+        assert!(waited(60_000) < Duration::from_secs(30), "it runs");
+        std::fs::remove_file(&path).expect("it is there");
     }
 
     #[test]
