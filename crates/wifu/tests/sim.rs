@@ -599,7 +599,34 @@ fn keys_of_radios_that_nobody_has_are_told() {
         told(",wire=10M radio.queue=10 radio.attempts=2"),
         "Note: radio.attempts, radio.queue change nothing here, where no node has a radio\n"
     );
-    assert_eq!(told(" radio.queue=10") + &told(",wire=10M"), "");
+    assert_eq!(
+        told(" radio.queue=10 radio.ring=2") + &told(",wire=10M"),
+        ""
+    );
+}
+
+#[test]
+fn queues_in_front_of_long_rings_and_profiles_in_place_of_others_are_told() {
+    let notes = |words: &str| {
+        let output = sim(&format!("--topo linear,2 -n 10k {words}"));
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let told = notes("-p tcp-sack radio.queue=10");
+    let front = "queues of radios are 10 packets long here, in front of a driver's ring that holds \
+                 200: 210 packets wait before one is lost.";
+    assert!(told.contains(front), "{told}");
+    for fine in [
+        "-p tcp-sack",
+        "-p tcp-sack radio.queue=10 radio.ring=2",
+        "-p tcp-linux",
+    ] {
+        let told = notes(fine);
+        let wrong = told.contains("queues of radios") || told.contains("profile of its own");
+        assert!(!wrong, "{fine}: {told}");
+    }
+    let told = notes("-p tcp-linux,profile=rfc-modern");
+    assert!(told.contains("; what is left is tcp-cubic."), "{told}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! with different profiles compares windows, buffers, timers and acknowledgements, too.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use wifu_engine::Blueprint;
@@ -10,6 +11,9 @@ use wifu_node::Registry;
 
 /// Parameters that a sentence names; JSON has all.
 const NAMED: usize = 10;
+
+/// A protocol with the profile that most have.
+const USUAL: &str = "tcp-newreno";
 
 /// A parameter or a part by its role: the value of one flow, and that of the other.
 type Unlike = BTreeMap<String, (String, String)>;
@@ -107,6 +111,55 @@ fn difference(one: &str, two: &str, registry: &Registry) -> Option<Difference> {
     })
 }
 
+/// What a profile changes of each protocol that has one of its own, in whose place it stands.
+pub fn replaced(protocols: &[String], registry: &Registry) -> Vec<String> {
+    let mut told = Vec::new();
+    for note in protocols.iter().filter_map(|p| instead(p, registry)) {
+        if !told.contains(&note) {
+            told.push(note);
+        }
+    }
+    told
+}
+
+/// A protocol whose profile is neither its own nor the usual one that most have.
+fn instead(words: &str, registry: &Registry) -> Option<String> {
+    let (name, said) = words.split_once(',')?;
+    let of = |words: &str| registry.resolve(words).ok().map(|p| Arc::clone(&p.ends));
+    let (usual, own, given) = (of(USUAL)?, of(name)?, of(words)?);
+    let [usual, had, has] = [&usual, &own, &given].map(|ends| profile(ends));
+    let asked = said.split(',').any(|word| word == format!("profile={has}"));
+    if !asked || had == usual || had == has {
+        return None;
+    }
+    let before: BTreeMap<String, String> = values(&own);
+    let changed = listed(&given).filter(|(key, value)| before.get(key) != Some(value));
+    let mut changed: Vec<String> = changed
+        .map(|(key, value)| {
+            let other = before.get(&key).map_or("set", String::as_str);
+            format!("{key} {value}, not {other}")
+        })
+        .collect();
+    let more = changed.len().saturating_sub(NAMED);
+    changed.truncate(NAMED);
+    let more = match more {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let all = registry.library().protocols().iter();
+    let mut others = all.filter(|other| *other != name);
+    let left = others.find(|other| {
+        let ends = of(&format!("{other},profile={has}"));
+        ends.is_some_and(|ends| parts(&ends) == parts(&given) && values(&ends) == values(&given))
+    });
+    let left = left.map_or(String::new(), |other| format!("; what is left is {other}"));
+    Some(format!(
+        "{name} has a profile of its own, {had}, for which profile={has} stands here: \
+         {}{more}{left}. Without `profile` it is what its name says",
+        changed.join(", ")
+    ))
+}
+
 fn profile(of: &Blueprint) -> String {
     of.profile.clone().unwrap_or_else(|| String::from("none"))
 }
@@ -150,6 +203,11 @@ fn unlike(one: &Blueprint, two: &Blueprint) -> Unlike {
 }
 
 fn values(of: &Blueprint) -> BTreeMap<String, String> {
+    listed(of).collect()
+}
+
+/// The parameters with their values, those of the connection as a whole first.
+fn listed(of: &Blueprint) -> impl Iterator<Item = (String, String)> {
     let engine = ENGINE_PARAMS.iter().map(|p| {
         let value = of.value(p.name);
         let value = value.map_or_else(|| p.default.to_string(), |v| v.to_string());
@@ -160,7 +218,7 @@ fn values(of: &Blueprint) -> BTreeMap<String, String> {
         let values = part.values.iter();
         values.map(move |(name, value)| (format!("{role}.{name}"), value.to_string()))
     });
-    engine.chain(parts).collect()
+    engine.chain(parts)
 }
 
 fn parts(of: &Blueprint) -> BTreeMap<&str, String> {
@@ -230,6 +288,28 @@ mod tests {
             &[],
         ] {
             assert_eq!(told(all), []);
+        }
+    }
+
+    #[test]
+    fn a_profile_in_place_of_a_protocols_own_is_told_with_what_is_left() {
+        let said = |words: &str| replaced(&[words.to_string()], &crate::standard());
+        let told = said("tcp-linux,profile=rfc-modern");
+        assert_eq!(told.len(), 1);
+        for part in [
+            "tcp-linux has a profile of its own, linux, for which profile=rfc-modern stands here: ",
+            "; what is left is tcp-cubic. Without `profile` it is what its name says",
+        ] {
+            assert!(told[0].contains(part), "{part} is missing in\n{}", told[0]);
+        }
+        for fine in [
+            "tcp-linux",
+            "tcp-linux,profile=linux",
+            "tcp-linux,iw=4",
+            "tcp-newreno,profile=linux",
+            "udp",
+        ] {
+            assert_eq!(said(fine), [""; 0], "{fine}");
         }
     }
 

@@ -18,14 +18,13 @@ use wifu_sim::mesh::{self, Simulation};
 use wifu_sim::outcome::Outcome;
 use wifu_sim::scenario::{FlowSpec, RecordSpec, Scenario, Secs, StopSpec};
 use wifu_sim::stage::Stage;
-use wifu_wire::ipv4::TTL;
 
-use crate::catalog::{note_numbers, note_unused};
 use crate::known::Known;
 
 use alike::Difference;
 
 mod alike;
+mod before;
 pub(crate) mod flows;
 mod frames;
 mod handlers;
@@ -236,11 +235,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<ExitCode> {
     traced.record.frames = true;
     let mut simulation = Simulation::new(&traced, registry)?;
     simulation.watch_waits();
-    let spoken = || scenario.flow.iter().map(|f| &f.protocol[..]);
-    note_unused(spoken(), registry);
-    note_numbers(spoken(), registry);
-    note_far(&scenario, &simulation);
-    note_wired(&scenario, &simulation);
+    before::tell(&scenario, &simulation, registry);
     let signals = Signals::block().context("blocking signals")?;
     let begun = Instant::now();
     let mut watch = Watch::new(args, &scenario, &mut simulation)?;
@@ -395,42 +390,6 @@ fn name_ends(scenario: &mut Scenario, registry: &Registry) -> anyhow::Result<()>
         }
     }
     Ok(())
-}
-
-/// Say of flows whose first route is longer than packets live that nothing will arrive.
-fn note_far(scenario: &Scenario, simulation: &Simulation) {
-    let nodes = &simulation.plan().nodes;
-    let number = |name: &str| nodes.iter().position(|n| n.name == name);
-    for (i, flow) in scenario.flow.iter().enumerate() {
-        let (Some(from), Some(to)) = (number(&flow.from), number(&flow.to)) else {
-            continue;
-        };
-        let route = simulation.route(from as u16, to as u16);
-        let hops = route.len().saturating_sub(1);
-        if hops > usize::from(TTL) {
-            eprintln!(
-                "Note: flow {}: its route has {hops} hops at the start, and the TTL of packets \
-                 ({TTL}) is used up before: nothing arrives that way",
-                i + 1
-            );
-        }
-    }
-}
-
-/// Say of what is said of radios that there are none.
-fn note_wired(scenario: &Scenario, simulation: &Simulation) {
-    let keys: Vec<String> = scenario
-        .radio
-        .keys()
-        .map(|k| format!("radio.{k}"))
-        .collect();
-    if !keys.is_empty() && simulation.plan().nodes.iter().all(|n| n.wired_only) {
-        let changes = if keys.len() == 1 { "changes" } else { "change" };
-        eprintln!(
-            "Note: {} {changes} nothing here, where no node has a radio",
-            keys.join(", ")
-        );
-    }
 }
 
 /// A scenario that is printed says what packets cost its hosts if its topology does, where there
