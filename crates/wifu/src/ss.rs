@@ -20,7 +20,7 @@ use crate::known::Libraries;
 #[derive(ClapArgs)]
 #[command(
     after_help = "Each connection's second line has the words of `ss -ti`: cwnd and \
-    ssthresh in segments, rtt:smoothed/variation in ms, rto in ms, retrans:total,\n\
+    ssthresh in segments, rtt:smoothed/variation in ms (- before one was timed), rto in ms, retrans:total,\n\
     delivery_rate: what the peer acknowledged in the latest round trip, or second if that takes \
     longer;\nit falls in a stall, and with nothing in flight, so in TIME-WAIT, it stays; and ours:\n\
     limited:REASON, what holds the sender up now, and the share of its time that each reason took,\n\
@@ -199,7 +199,10 @@ fn details(c: &Value) -> String {
     if known("rto_ns") {
         words.push(format!("rto:{:.0}", ms("rto_ns")));
     }
-    words.push(format!("rtt:{:.3}/{:.3}", ms("rtt_ns"), ms("rttvar_ns")));
+    words.push(match number(c, "rtt_ns") > 0.0 {
+        true => format!("rtt:{:.3}/{:.3}", ms("rtt_ns"), ms("rttvar_ns")),
+        false => String::from("rtt:-"),
+    });
     if c["rtt_with_repairs"] == true {
         words.push("rtt_with_repairs".to_owned());
     }
@@ -221,7 +224,8 @@ fn details(c: &Value) -> String {
     words.push(format!("segs_in:{:.0}", number(c, "segments_in")));
     words.push(format!("data_segs_out:{:.0}", number(c, "data_out")));
     if known("cwnd") {
-        words.push(format!("send {:.0}bps", send_rate(c)));
+        let rate = send_rate(c).map_or(String::from("-"), |rate| format!("{rate:.0}bps"));
+        words.push(format!("send {rate}"));
     }
     words.push(format!(
         "delivery_rate {:.0}bps",
@@ -252,14 +256,10 @@ fn details(c: &Value) -> String {
     words.join(" ")
 }
 
-/// One window per round trip, bit/s, as `ss` computes it.
-fn send_rate(c: &Value) -> f64 {
+/// One window per round trip, bit/s, as `ss` computes it; none before one was timed.
+fn send_rate(c: &Value) -> Option<f64> {
     let rtt_ns = number(c, "rtt_ns");
-    if rtt_ns > 0.0 {
-        number(c, "cwnd") * 8e9 / rtt_ns
-    } else {
-        0.0
-    }
+    (rtt_ns > 0.0).then(|| number(c, "cwnd") * 8e9 / rtt_ns)
 }
 
 /// What held the sender up, in per cent of its time until all was acknowledged, or so far.
@@ -327,6 +327,15 @@ mod tests {
             less.contains(" rtt:8.000/0.000 mss:1000 bytes_sent:0 "),
             "{less}"
         );
+    }
+
+    #[test]
+    fn who_timed_no_round_trip_has_none() {
+        let none = details(&json!({"mss": 1000, "rtt_ns": 0, "rttvar_ns": 0, "cwnd": 10_000}));
+        assert!(none.contains(" rtt:- mss:1000 "), "{none}");
+        assert!(none.contains(" send - "), "{none}");
+        let timed = details(&json!({"mss": 1000, "rtt_ns": 500, "rttvar_ns": 0}));
+        assert!(timed.contains(" rtt:0.001/0.000 "), "{timed}");
     }
 
     #[test]
