@@ -57,6 +57,12 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Amounts are below: in no time that a run takes are more bytes sent.
+const MOST: f64 = 9e18;
+
+/// What is wrong with an amount from there on.
+const TOO_MUCH: &str = "9e18 or more, which no run gets through: write less";
+
 fn parse(text: &str, base: f64) -> Result<u64, String> {
     let (digits, power) = match text.char_indices().last() {
         Some((at, unit)) => match unit.to_ascii_lowercase() {
@@ -68,10 +74,9 @@ fn parse(text: &str, base: f64) -> Result<u64, String> {
         },
         None => (text, 0),
     };
-    match digits.parse::<f64>() {
-        Ok(value) if value >= 0.0 && value * base.powi(power) < 9e18 => {
-            Ok((value * base.powi(power)).round() as u64)
-        }
+    match digits.parse::<f64>().map(|value| value * base.powi(power)) {
+        Ok(value) if (0.0..MOST).contains(&value) => Ok(value.round() as u64),
+        Ok(value) if value >= MOST => Err(format!("{text:?} is {TOO_MUCH}")),
         _ => Err("expected a number, with K, M, G or T after it if you like".to_owned()),
     }
 }
@@ -152,6 +157,10 @@ mod tests {
         assert_eq!(parse_rate_burst("1g/8"), Ok((1_000_000_000, 8)));
         for wrong in ["", "K", "-1", "1X", "1e30", "nan"] {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+        for much in ["1e30", "16777216T", "inf"] {
+            let said = parse_bytes(much).unwrap_err();
+            assert_eq!(said, format!("{much:?} is {TOO_MUCH}"));
         }
         assert!(parse_rate_burst("1M/0").is_err());
         assert!(parse_seconds("-1").is_err());
