@@ -252,6 +252,20 @@ fn the_same_seed_gives_the_same_mesh_and_another_gives_another() {
 }
 
 #[test]
+fn wires_that_lose_many_packets_say_so() {
+    let notes = |loss: &str| words(&format!("linear,2,wire=10M,loss={loss}"), None).notes;
+    for loss in ["0.5", "50%"] {
+        let said = &notes(loss)[0];
+        assert!(
+            said.starts_with("wires lose 50 % of their packets: "),
+            "{said}"
+        );
+    }
+    assert_eq!(notes("0.07")[..], [""; 0]);
+    assert_eq!(notes("5%")[..], [""; 0]);
+}
+
+#[test]
 fn words_take_the_first_nodes_of_a_chain_and_continue_it() {
     let plan = words("linear,4", Some("TB-A"));
     assert_eq!(plan.nodes.len(), 4);

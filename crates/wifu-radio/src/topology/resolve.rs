@@ -328,6 +328,7 @@ impl<'a> Fixed<'a> {
         let mut notes = self.topology.notes.clone();
         notes.extend(self.chain_note());
         notes.extend(self.topology.transport_note());
+        notes.extend(lossy(&wires));
         notes.extend(draw.map(|d| format!("random placement: draw {} was accepted", d + 1)));
         for (node, place) in self.nodes.iter_mut().zip(places) {
             node.position = place;
@@ -416,6 +417,22 @@ impl<'a> Fixed<'a> {
         }
         Ok(found)
     }
+}
+
+/// Wires that lose this share of their packets or more may have been meant to lose it per cent.
+const LOSSY: f64 = 0.1;
+
+/// Say so if wires lose many packets.
+fn lossy(wires: &[WirePlan]) -> Option<String> {
+    let most = wires.iter().map(|w| w.loss).fold(0.0, f64::max);
+    // Without the digits that a product of floats has too many.
+    let percent = (most * 1e8).round() / 1e6;
+    (most >= LOSSY).then(|| {
+        format!(
+            "wires lose {percent} % of their packets: `loss` of a wire is a share, 0.005 is 0.5 % \
+             (loss=0.5% in words)"
+        )
+    })
 }
 
 /// What `[[link]]` says of one direction.
