@@ -212,6 +212,14 @@ def test_a_protocol_nobody_knows_is_told_before_what_is_recorded_of_it() -> None
         check_scenarios(plans.parse(text(more)))
 
 
+def test_a_part_nobody_knows_is_told_with_where_parts_come_from() -> None:
+    plan = plans.parse(text().replace("tcp-cubic", "tcp-cubic,judge=late-loss"))
+    with pytest.raises(PlanError) as caught:
+        check_scenarios(plan)
+    first = "no part for judge is called `late-loss` (one of your own: WIFU_LOAD)"
+    assert first in str(caught.value)
+
+
 def test_a_key_of_the_radio_without_its_table_is_told() -> None:
     for key in ("rate", "attempts", "control_rates"):
         with pytest.raises(PlanError, match=rf"{key} is neither .* did you mean `radio.{key}`"):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +41,9 @@ from wifu.variants import SUBSTRATES, changed, instead, settings_of
 
 MOST_RUNS = 1_000_000
 """So many runs a plan can have in all: each is listed before the first, and a file afterwards."""
+
+NO_PART = re.compile("no part for [a-z]+ is called `[^`]*`")
+"""What the simulator says of a part that is not there."""
 
 RUNNERS = {
     "mesh": "the 802.11 mesh simulator (`wifu sim`)",
@@ -198,6 +202,7 @@ class Plan:
         # Before the names of all that there are, behind which nobody would look for it.
         none = "no protocol of this name"
         what = what.replace(none, f"{none} (one of your own: `compositions`, or WIFU_LOAD)", 1)
+        what = NO_PART.sub(r"\g<0> (one of your own: WIFU_LOAD)", what, count=1)
         for axis in self.axes:
             if path in (level := axis.of(cell.labels[axis.name])).paths:
                 key = f"vary.{axis.name}" + f".{level.label}.{path}" * level.table

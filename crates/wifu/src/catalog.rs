@@ -514,7 +514,7 @@ pub fn check(args: &CheckArgs, registry: &Registry) -> anyhow::Result<ExitCode> 
                     .collect();
                 reports.push(json!({"protocol": name, "ok": false, "problems": problems}));
                 for p in e.problems.iter().filter(|_| !args.json) {
-                    eprintln!("{file}{}: {}", p.key, p.what);
+                    eprintln!("{file}{}: {}{}", p.key, p.what, known::brought(&p.what));
                 }
             }
         }

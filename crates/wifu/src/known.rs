@@ -115,6 +115,21 @@ impl Known {
     }
 }
 
+/// Where parts and protocols of one's own come from, for who is told that one is not there. What a
+/// daemon says is of what it was started with.
+pub fn brought(error: &str) -> &'static str {
+    match () {
+        () if error.contains("daemon") => "",
+        () if error.contains("no part for ") => {
+            "\n  parts of your own come with their library: --load LIBRARY"
+        }
+        () if error.contains("no protocol of this name") => {
+            "\n  protocols of your own come with --file FILE.toml, or their library: --load LIBRARY"
+        }
+        () => "",
+    }
+}
+
 /// Whose place a protocol of this name takes that is another one; `registry`: what is built in.
 pub fn replaces(name: &str, registry: &Registry) -> String {
     let built_in = registry.library().protocols().iter().any(|n| n == name);

@@ -150,7 +150,8 @@ pub fn run(registry: Registry) -> ExitCode {
         Command::Perf(args) => perf::run(*args, registry),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("wifu: {error:#}{}", rights(&error));
+        let own = known::brought(&format!("{error:#}"));
+        eprintln!("wifu: {error:#}{}{own}", rights(&error));
         ExitCode::FAILURE
     })
 }

@@ -138,6 +138,28 @@ fn a_file_that_is_not_there_has_a_near_name() {
 }
 
 #[test]
+fn who_lacks_a_library_is_told_how_to_load_it() {
+    let file = File::new(
+        "lacks",
+        "[protocol.lacks]\nextends = \"tcp-reno\"\nnumber = 240\njudge = \"late-loss\"\n",
+    );
+    let sim = ["sim", "--topo", "linear,2", "--protocol"];
+    for words in [
+        &["check", file.path()][..],
+        &["mock", "--file", file.path(), "--protocol", "lacks"],
+        &[&sim[..], &["tcp-reno,judge=late-loss"]].concat(),
+    ] {
+        let (ok, said) = wifu(words, "");
+        let hint = "parts of your own come with their library: --load LIBRARY";
+        assert!(!ok && said.contains(hint), "{words:?}: {said}");
+    }
+    let (ok, said) = wifu(&["mock", "--protocol", "mine"], "");
+    assert!(!ok && said.contains("come with --file FILE.toml"), "{said}");
+    let (ok, said) = wifu(&["check", "tcp-reno,iwx=4"], "");
+    assert!(!ok && !said.contains("of your own"), "{said}");
+}
+
+#[test]
 fn sizes_that_64_bits_do_not_hold_are_refused() {
     let wrong = "17179869184GiB";
     let sim = ["sim", "--topo", "linear,2", "-p", "tcp-reno", "-n", wrong];
