@@ -1,7 +1,8 @@
 """Checks the Markdown pages.
 
-Every relative link leads somewhere, every page is in the summary, and code that follows a comment
-`<!-- from FILE -->` is in that file as quoted, where a line `...` stands for any lines left out.
+Every relative link leads somewhere, every page is in the summary, files below `examples` that pages
+name are there, and code that follows a comment `<!-- from FILE -->` is in that file as quoted,
+where a line `...` stands for any lines left out.
 Citations of documents and of the page on behaviour are the style test's affair.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 QUOTE = re.compile(r"<!-- from (\S+) -->\n```[^\n]*\n(.*?)```", re.DOTALL)
+EXAMPLE = re.compile(r"(?<![\w/])examples/[\w./-]*\w")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
@@ -53,13 +55,23 @@ def stale(page: Path) -> list[str]:
     return found
 
 
+def missing(page: Path) -> list[str]:
+    """Return the files below `examples` that a page names and that are not there."""
+    names = dict.fromkeys(EXAMPLE.findall(page.read_text()))
+    gone = [name for name in names if not (ROOT / name).exists()]
+    return [f"{page.relative_to(ROOT)}: no such file: {name}" for name in gone]
+
+
 def main() -> int:
     """Print what is wrong; 1 if anything is."""
     source = ROOT / "docs" / "src"
     pages = sorted(source.rglob("*.md"))
     summary = (source / "SUMMARY.md").read_text()
     listed = {(source / t).resolve() for t in LINK.findall(summary)}
-    found = [line for page in [ROOT / "README.md", *pages] for line in broken(page) + stale(page)]
+    checks = (broken, stale, missing)
+    found = [
+        line for page in [ROOT / "README.md", *pages] for check in checks for line in check(page)
+    ]
     strays = [p for p in pages if p.resolve() not in listed and p.name != "SUMMARY.md"]
     found += [f"{p.relative_to(ROOT)}: not in docs/src/SUMMARY.md" for p in strays]
     print("\n".join(found) or f"docs: {len(pages)} pages, all links lead somewhere")
