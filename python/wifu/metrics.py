@@ -45,11 +45,12 @@ SIMULATED = 0.9
 MEASURES = {
     "transfer": "bytes delivered in order, from connect() to the last of them",
     "receiver": "bytes delivered in order, from the first delivery to the last",
-    "steady": "bytes of the batches of packets after the first ones, by the time that they took "
-    "(scenario.stop.packets and batch)",
-    "window": "bytes delivered inside `from`..`to`, by as much of it as the flow was there for "
-    "(records series)",
+    "steady": "bytes of the batches of packets after the first ones, by the time that they took",
+    "window": "bytes delivered inside `from`..`to`, by as much of it as the flow was there for",
 }
+"""What the goodput of a flow is, by how it is measured: `steady` needs `packets` and `batch` of
+`scenario.stop`, `window` records series.
+"""
 
 TOGETHER = {
     "transfer": "bytes of all flows, by the time from the first start to the last byte of any",
@@ -74,11 +75,22 @@ class Measure:
         """What it is, in words; of a window with its times."""
         return MEASURES[self.mode].replace("`from`..`to`", f"{self.start:g} s to {self.end:g} s")
 
+    @property
+    def together(self) -> str:
+        """What the total goodput is, in words; of a window with its times."""
+        window = f"the window ({self.start:g} s to {self.end:g} s)"
+        return TOGETHER[self.mode].replace("the window", window)
+
+    @property
+    def unusual(self) -> bool:
+        """Whether it is not what a plan has that says nothing of it."""
+        return self.mode != Measure.mode
+
     def of(self, names: Sequence[str]) -> str:
         """What the goodput of a flow is, and that of all together, as far as tables show it."""
         bases = [parts(name)[0] for name in names]
         alone = "" if set(bases) == {"aggregate"} else f"Goodput: {self.words}. "
-        together = f"Total goodput: {TOGETHER[self.mode]}. " if "aggregate" in bases else ""
+        together = f"Total goodput: {self.together}. " if "aggregate" in bases else ""
         return together + alone if bases[0] == "aggregate" else alone + together
 
 

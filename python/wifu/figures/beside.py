@@ -15,7 +15,7 @@ from wifu.diverge import ABSENT, FAILED, SKIPPED, Divergence, said_of
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
 from wifu.figures.compare import bar, capital, on_bar, whiskers
-from wifu.figures.sayings import interval_words
+from wifu.figures.sayings import interval_words, measured
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
 from wifu.variants import SUBSTRATES
@@ -72,7 +72,20 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     said = [
         f"{capital(on)}: {told}" if on else capital(told) for on, told in said_of(every, metric)
     ]
-    return figure, title, " ".join([caption, *map(capital, found.left_out(metric)), *said])
+    left = map(capital, found.left_out(metric))
+    return figure, title, " ".join([caption, *_measured(every, metric), *left, *said])
+
+
+def _measured(every: Sequence[Results], metric: str) -> list[str]:
+    """What goodput is where a metric is of it, by substrate where it is not the same on all."""
+    found: dict[str, list[str]] = {}
+    for results in every:
+        found.setdefault(measured(results, [metric]), []).append(results.plan.substrate)
+    return [
+        told if len(of) == len(every) else f"On {', '.join(of)}: {told}"
+        for told, of in found.items()
+        if told
+    ]
 
 
 def _counts(every: Sequence[Results], known: Collection[tuple[str, str]]) -> str:

@@ -12,7 +12,8 @@ from wifu import cautions, cutoff, stats
 from wifu.answering import asks
 from wifu.api import Results
 from wifu.cells import Cell
-from wifu.metrics import metric_of
+from wifu.metrics import metric_of, parts
+from wifu.rows import RATES
 from wifu.stamps import first as named
 
 
@@ -100,13 +101,24 @@ def _span(n: Sequence[int]) -> str:
     return str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
 
 
-def cut_off(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """What a caption says of a metric: what it is, of transfers that the end of a run cut off, and
-    of what else is not to be concluded.
+def cut_off(results: Results, cells: Sequence[Cell], *names: str) -> str:
+    """What a caption says of metrics: what they are, of transfers that the end of a run cut off,
+    and of what else is not to be concluded. Nothing is said twice.
     """
-    told = [metric_of(metric).about, cutoff.sentence(results, cells, metric)]
-    told += cautions.notes(results, cells, metric)
-    return "".join(f" {words}" for words in told if words)
+    told = [measured(results, names)]
+    for metric in names:
+        told += [metric_of(metric).about, cutoff.sentence(results, cells, metric)]
+        told += cautions.notes(results, cells, metric)
+    return "".join(f" {words}" for words in dict.fromkeys(told) if words)
+
+
+def measured(results: Results, names: Sequence[str]) -> str:
+    """What goodput is where metrics are of it and the plan measures it in another way than plans
+    do that say nothing of it.
+    """
+    measure = results.plan.measure
+    bases = [base for name in names if (base := parts(name)[0]) in RATES]
+    return measure.of(bases).strip() if measure.unusual and bases else ""
 
 
 def interval_words(results: Results, cells: Sequence[Cell], metric: str) -> str:

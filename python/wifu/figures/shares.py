@@ -36,7 +36,7 @@ from wifu.figures.compare import (
     whiskers,
 )
 from wifu.figures.words import Words
-from wifu.metrics import TOGETHER, metric_of
+from wifu.metrics import metric_of
 from wifu.stamps import first
 
 COLUMN = {"goodput": "goodput_bps", "delay": "delay_finished_s"}
@@ -122,9 +122,13 @@ def _flows_words(
     shown, places_of = of
     metric, ranked = str(spec.get("metric", "goodput")), bool(spec.get("sorted", False))
     what = words.quantity(metric, NAMES[metric])
-    caption = f"{capital(what)} of each flow, and "
-    together = f"of all together (aggregate: {TOGETHER[results.plan.measure.mode]}); "
-    caption += together if metric == "goodput" else "the mean of all files; "
+    caption = f"{capital(what)} of each flow"
+    if metric == "goodput":
+        measure = results.plan.measure
+        caption += f" ({measure.words})" if measure.unusual else ""
+        caption += f", and of all together (aggregate: {measure.together}); "
+    else:
+        caption += ", and the mean of all files; "
     if ranked:
         caption += f"in each run flows are in order, {RANKS[metric].removeprefix('flows, ')}; "
     if "run" in spec:

@@ -370,8 +370,7 @@ def tradeoff(results: Results, spec: dict[str, Any]) -> Made:
     if any(larger):
         caption += " Means that others lie on are larger, so that they are seen."
     caption += _hollow(results, cells, (name, other))
-    first, second = cut_off(results, cells, name), cut_off(results, cells, other)
-    caption += first + (second if second != first else "")
+    caption += cut_off(results, cells, name, other)
     return figure, f"{capital(words.metric(name))} against {words.metric(other)}", caption
 
 
