@@ -91,7 +91,8 @@ def test_flows_one_after_the_other_are_no_shares_and_that_is_told(tmp_path: Path
     assert ratios == {"aggregate": pytest.approx(1.0), "sum_rates": pytest.approx(2.0)}
     text = report.render(found, [])
     assert (
-        words in text and "`aggregate` is all bytes from the first start to the last byte" in text
+        words in text
+        and "`aggregate` is bytes of all flows, by the time from the first start" in text
     )
     for kind in ("fairness", "bars"):
         keys = {} if kind == "fairness" else {"metric": "jain"}

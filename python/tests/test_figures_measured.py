@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from fake import CHAIN, fake
+from fake import CHAIN, FakeResult, fake
 from test_figures import drawn
 
 import wifu
@@ -78,3 +79,21 @@ def test_bars_of_substrates_say_how_goodput_is_measured(received: wifu.Results) 
     one, two = beside._measured([received, emulated], "goodput")
     assert one == f"On sim: Goodput: {FLOW}." and two.startswith("On emu: Goodput: bytes")
     assert beside._measured([received, emulated], "srtt") == []
+
+
+def test_what_a_total_is_is_said_once_and_as_it_is_measured(tmp_path: Path) -> None:
+    """Of two files one after the other the goodputs add up to more than both carried together."""
+
+    def apart(scenario: dict[str, Any]) -> FakeResult:
+        made = fake(scenario)
+        for n, flow in enumerate(made._outcome["flows"]):
+            start = 10.0 * n
+            flow |= {"start_s": start, "first_byte_s": start + 0.1, "last_byte_s": start + 2.0}
+        return made
+
+    found = wifu.campaign(plans.parse(RECEIVER), tmp_path / "r", runner=apart)
+    caption = drawn(found, kind="bars", metric="goodput")[1]
+    assert f"nothing went on between them: `aggregate` is {ALL}." in caption
+    caption = drawn(found, kind="flows")[1]
+    assert "the longer nothing went on between them." in caption
+    assert caption.count(ALL) == 1 and "first start" not in caption

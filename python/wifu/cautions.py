@@ -42,7 +42,7 @@ from wifu.absent import uncounted
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
-from wifu.metrics import column, of_datagrams, parts, unstarted
+from wifu.metrics import Measure, column, of_datagrams, parts, unstarted
 from wifu.probes import arrived, few, outlasting, unprobed
 from wifu.rows import RATES, Results, by_cell, compared, flows_of, rows_of
 from wifu.rows import carriers as carriers
@@ -177,9 +177,13 @@ def _sum(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         "Each flow's goodput is over its own time. Where flows end apart, their sum and mean are "
         f"above what they carried together ({most - 1:.0%} at the most), the more so the less fair "
-        "they are and the longer nothing went on between them: `aggregate` is all bytes from the "
-        "first start to the last byte."
+        f"they are and the longer nothing went on between them{of_all(results.plan.measure)}."
     )
+
+
+def of_all(measure: Measure) -> str:
+    """What the total goodput is, at the end of a sentence that it is set beside."""
+    return f": `aggregate` is {measure.together}"
 
 
 def _absent(results: Results, cells: Sequence[Cell], metric: str) -> str:

@@ -151,9 +151,10 @@ def _flows_words(
     if not ranked and "run" not in spec:
         caption += _by_turns(words, cells, shown, metric)
     told = [cutoff.sentence(results, cells, metric), *cautions.notes(results, cells, metric)]
-    told = [words for words in told if words and "are left out" not in words]
-    caption += "".join(f" {words}" for words in told)
-    return caption
+    # What all together are stands above.
+    above = cautions.of_all(results.plan.measure)
+    told = [words.replace(above, "") for words in told if "are left out" not in words]
+    return caption + "".join(f" {words}" for words in told if words)
 
 
 APART = 1.5
