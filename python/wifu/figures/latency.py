@@ -64,6 +64,8 @@ class Run(NamedTuple):
     """How many datagrams were lost under load at the most, and how many met load."""
     over: float
     """When the run ended: what would have been then is not known."""
+    flows: Mapping[str, Mapping[int, int]]
+    """By direction how many datagrams of each flow arrived, of which delays are recorded."""
 
 
 def latency(results: Results, spec: dict[str, Any]) -> Made:
@@ -144,7 +146,7 @@ def _over_time(results: Results, spec: dict[str, Any]) -> Made:
     caption += _of_idle([(title, made) for title, (_, made) in zip(titles, found, strict=True)])
     flows = [there_of(results, cell, run) for cell, _ in found]
     caption += apart(list(zip(titles, flows, strict=True)))
-    caption += one_of(results, [cell for cell, _ in found], run)
+    caption += _whose([made for _, made in found]) + one_of(results, [c for c, _ in found], run)
     return figure, "Latency under load", caption + left + rest
 
 
@@ -254,7 +256,7 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
     figure, axes = page.panels(len(parts))
     handles: dict[str, Any] = {}
     total, met, ways, silent_runs = 0, list[Met](), set[str](), list[str]()
-    curves: list[dict[str, float]] = []
+    curves, shown = list[dict[str, float]](), list[Run]()
     looking = looks(results, by, every)
     for axis, (title, members) in zip(axes, parts, strict=True):
         idle: dict[int, stats.Floats] = {}
@@ -264,6 +266,7 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
             made = [r for c, k in keys if (r := _run(results, c, k)) is not None]
             ways |= {way for r in made for way in r.probes}
             curves.append(_by_way(made))
+            shown += made
             x, idle[n] = _sample(made, True), np.sort(_sample(made, False))
             total += x.size + idle[n].size
             name = words.apart(by, label)
@@ -302,7 +305,8 @@ def _cdf(results: Results, spec: dict[str, Any]) -> Made:
         "and before it (dotted)."
     )
     unequal = loads(results, cells, "one_way_p95")
-    caption += _together(curves) + _lost_words(met) + (f" {unequal}" if unequal else "")
+    caption += _together(curves) + _whose(shown)
+    caption += _lost_words(met) + (f" {unequal}" if unequal else "")
     if silent_runs:
         count = f"{len(silent_runs)} run{'s' if len(silent_runs) > 1 else ''}"
         where = named(list(dict.fromkeys(filter(None, silent_runs))), MOST)
@@ -334,6 +338,35 @@ def _together(curves: Sequence[Mapping[str, float]]) -> str:
             "`one_way_p50` is the mean of flows."
         )
     return ""
+
+
+def _whose(runs: Sequence[Run]) -> str:
+    """Whose datagrams stand together, where a direction has several flows of them: those of cross
+    traffic beside those that were to measure it.
+    """
+    sizes: dict[str, dict[int, int]] = {}
+    for made in runs:
+        for way, flows in made.flows.items():
+            own = sizes.setdefault(way, {})
+            for flow, count in flows.items():
+                own[flow] = own.get(flow, 0) + count
+    told = []
+    for way, own in sizes.items():
+        if len(own) > 1:
+            parts = [f"flow {n} {_share(own[n] / sum(own.values()))}" for n in sorted(own)]
+            told.append(f"{way}: {named(parts, MOST)}")
+    if not told:
+        return ""
+    more = f"; and {len(told) - MOST} more directions" if len(told) > MOST else ""
+    return (
+        " Datagrams of all flows of a direction are taken together, by how many of them arrived "
+        f"({'; '.join(told[:MOST])}{more})."
+    )
+
+
+def _share(part: float) -> str:
+    """A share in per cent; one that is there is not 0."""
+    return "below 1 %" if part < 0.005 else f"{part:.0%}".replace("%", " %")
 
 
 def _runs(results: Results, cells: Sequence[Cell], recorded: Sequence[int]) -> str:
@@ -453,6 +486,7 @@ def _run(results: Results, cell: Cell, run: int) -> Run | None:
         return None
     probes: dict[str, list[tuple[stats.Floats, stats.Floats]]] = {}
     load: dict[str, list[tuple[stats.Floats, stats.Floats]]] = {}
+    flows: dict[str, dict[int, int]] = {}
     for flow in outcome["flows"]:
         way = " > ".join(data_ends(flow))
         what = "delay" if flow["protocol"] == "udp" else "delivered"
@@ -460,6 +494,8 @@ def _run(results: Results, cell: Cell, run: int) -> Run | None:
         if data is not None and len(data):
             points = (data.index.to_numpy(float), data.to_numpy(float))
             (probes if what == "delay" else load).setdefault(way, []).append(points)
+            if what == "delay":
+                flows.setdefault(way, {})[int(flow["id"])] = len(data)
     pooled = {}
     for way, parts in probes.items():
         times, delays = (np.concatenate([p[k] for p in parts]) for k in (0, 1))
@@ -478,7 +514,7 @@ def _run(results: Results, cell: Cell, run: int) -> Run | None:
     unheard = _unheard(outcome, pooled, span)
     gone = (_lost_idle if idle else _lost)(outcome, span)
     totals = {way: _total(p) for way, p in load.items()}
-    return Run(pooled, totals, span, idle, unheard, gone, over)
+    return Run(pooled, totals, span, idle, unheard, gone, over, flows)
 
 
 def _all_lost(outcome: Mapping[str, Any]) -> bool:
