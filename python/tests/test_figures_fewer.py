@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fake import CHAIN, PROBED, FakeResult, fake
 from test_figures import drawn
+from test_shares import FETCHING, fetching
 
 import wifu
 from wifu import plan as plans
@@ -54,3 +55,36 @@ stop_at = "8s"
     one = before.replace('stop_at = "1.9s"', 'stop_at = "8s"') + PROBED[PROBED.index("[vary]") :]
     alone = wifu.campaign(plans.parse(one), tmp_path / "s")
     assert "taken together" not in drawn(alone, kind="latency", **how)[1]
+
+
+# Bars of fewer runs -------------------------------------------------------------------------------
+
+
+def test_bars_of_flows_say_of_how_many_runs_they_are(tmp_path: Path) -> None:
+    def one_without(scenario: dict[str, Any]) -> FakeResult:
+        result = fetching(scenario)
+        if scenario["run"] == 1:
+            result._outcome["flows"][0]["requests"] = []
+        return result
+
+    found = wifu.campaign(plans.parse(FETCHING), tmp_path / "r", runner=one_without)
+    where = {"protocol": "tcp-newreno"}
+    told = " 1 of 4 flows had no file at all: bars are of fewer runs (tcp-newreno: 1 of 2 at "
+    caption = drawn(found, kind="flows", metric="delay", where=where)[1]
+    assert f"{told}flow 1)." in caption
+    caption = drawn(found, kind="flows", metric="delay", where=where, sorted=True)[1]
+    assert f"{told}rank 2)." in caption
+
+
+def test_bars_of_cells_say_of_how_many_runs_they_are(tmp_path: Path) -> None:
+    def untold(scenario: dict[str, Any]) -> FakeResult:
+        made = fake(scenario)
+        if "newreno" in scenario["flow"][0]["protocol"] and scenario["run"] > 2:
+            for flow in made._outcome["flows"]:
+                flow["srtt_s"] = None
+        return made
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=untold)
+    caption = drawn(found, kind="bars", metric="srtt")[1]
+    few = "1_tcp-newreno 2 of 5, 3_tcp-newreno 2 of 5"
+    assert f"n = 2 to 5 of 5 runs per cell, the others have no value ({few})" in caption

@@ -180,7 +180,7 @@ def test_a_tradeoff_counts_what_it_draws(tmp_path: Path) -> None:
     found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=runner)
     for roles in ({"metric": "goodput", "against": "srtt"}, {"metric": "srtt", "against": "jain"}):
         _, caption = drawn(found, kind="tradeoff", **roles)
-        said = "n = 2 to 5 of 5 runs per cell, the others lack one of the two values."
+        said = "n = 2 to 5 of 5 runs per cell, the others lack one of the two values ("
         assert said in caption, roles
     _, caption = drawn(found, kind="tradeoff", metric="goodput", against="jain")
     assert "n = 5 runs per cell." in caption

@@ -41,7 +41,18 @@ def counted(
     told = "one run per cell" if n == [1] else f"n = {_span(n)} runs per cell"
     if sizes is not None and (known := sorted(set(sizes))) != n:
         told = f"n = {_span(known)} of {_span(n)} runs per cell, the others {lack}"
+        told += _fewer(
+            [(c.name, k, int(have.get(c.name, 0))) for c, k in zip(cells, sizes, strict=True)]
+        )
     return told + left_out(results, cells)
+
+
+def _fewer(found: Sequence[tuple[str, int, int]]) -> str:
+    """Which cells have fewer runs than the others of which some are not shown, and how many: one
+    that shows none says so itself.
+    """
+    some = [f"{name} {k} of {n}" for name, k, n in found if 0 < k < n]
+    return f" ({named(some, MOST)})" if 0 < len(some) < len(found) else ""
 
 
 def left_out(results: Results, cells: Sequence[Cell]) -> str:

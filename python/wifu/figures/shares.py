@@ -146,7 +146,7 @@ def _flows_words(
     caption += lacking.sentence(
         results, words, cells, none, metric, by_of(results, dict(spec), None)
     )
-    caption += _without([table for _, table in shown.values()], metric)
+    caption += _without(words, cells, shown, metric, ranked)
     caption += _beside(results, cells, metric == "goodput" and not ranked)
     if not ranked and "run" not in spec:
         caption += _by_turns(words, cells, shown, metric)
@@ -278,14 +278,27 @@ def _beside(results: Results, cells: Sequence[Cell], apart: bool) -> str:
     return f" Datagrams (flow {named}) have bars of their own and are no part of all."
 
 
-def _without(tables: Sequence[stats.Floats], metric: str) -> str:
-    """What a caption says of flows that have no value, such as the delay of one without a file."""
-    own = [table[:, :-1] for table in tables if table.size]
-    none, of = sum(int(np.isnan(t).sum()) for t in own), sum(t.size for t in own)
+def _without(words: Words, cells: Sequence[Cell], of: Tables, metric: str, ranked: bool) -> str:
+    """What a caption says of flows that have no value, such as the delay of one without a file, and
+    of bars that are of fewer runs for it.
+    """
+    own = [table[:, :-1] for _, table in of.values() if table.size]
+    none, count = sum(int(np.isnan(t).sum()) for t in own), sum(t.size for t in own)
     if not none:
         return ""
     lack = "no value" if metric == "goodput" else "no file at all"
-    return f" {none} of {of} flows had {lack}: bars without them are of fewer runs."
+    told = []
+    for cell in cells:
+        flows, table = of[cell.name]
+        known = zip(flows, np.isfinite(table).sum(axis=0), strict=False)
+        what = "rank" if ranked else "flow"
+        few = [f"{n} of {len(table)} at {what} {flow}" for flow, n in known if 0 < n < len(table)]
+        if few:
+            named = "/".join(words.apart(axis, label) for axis, label in cell.labels.items())
+            told.append(": ".join(filter(None, (named, first(few, 4)))))
+    more = f"; and {len(told) - 4} more" if len(told) > 4 else ""
+    fewer = f": bars are of fewer runs ({'; '.join(told[:4])}{more})" if told else ""
+    return f" {none} of {count} flows had {lack}{fewer}."
 
 
 def _bars(
