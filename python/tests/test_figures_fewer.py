@@ -12,6 +12,7 @@ from test_shares import FETCHING, fetching
 
 import wifu
 from wifu import plan as plans
+from wifu.errors import LabError
 
 
 def failing(scenario: dict[str, Any]) -> FakeResult:
@@ -88,3 +89,22 @@ def test_bars_of_cells_say_of_how_many_runs_they_are(tmp_path: Path) -> None:
     caption = drawn(found, kind="bars", metric="srtt")[1]
     few = "1_tcp-newreno 2 of 5, 3_tcp-newreno 2 of 5"
     assert f"n = 2 to 5 of 5 runs per cell, the others have no value ({few})" in caption
+
+
+# Runs that failed ---------------------------------------------------------------------------------
+
+
+def test_flows_of_runs_that_failed_are_not_said_to_have_no_value(failed: wifu.Results) -> None:
+    caption = drawn(failed, kind="flows")[1]
+    assert "n = 0 to 5 runs per cell, without 10 that failed." in caption
+    assert "have no value" not in caption and "All runs failed: " in caption
+
+
+@pytest.mark.parametrize("kind", ["waterfall", "hops", "flows", "cdf"])
+def test_figures_of_runs_that_all_failed_say_so(failed: wifu.Results, kind: str) -> None:
+    with pytest.raises(LabError, match=r"^all runs failed$"):
+        drawn(failed, kind=kind, where={"protocol": "tcp-newreno"})
+    if kind == "waterfall":
+        caption = drawn(failed, kind=kind)[1]
+        assert "Not shown, as all runs failed: hops 1, protocol tcp-newreno; " in caption
+        assert "recorded" not in caption.partition("Not shown")[2]

@@ -12,6 +12,7 @@ from wifu.api import Results
 from wifu.cautions import MOST
 from wifu.cells import Cell
 from wifu.figures import page, style
+from wifu.figures.sayings import all_bad
 from wifu.figures.words import Words
 
 NONE = "n/a"
@@ -55,11 +56,7 @@ def named(
 
 
 def _why(results: Results, cell: Cell, metric: str) -> str:
-    status = results.runs[results.runs["cell"] == cell.name]["status"]
-    if len(status) and status.ne("ok").all():
-        bad = [s for s in ("failed", "excluded") if status.eq(s).any()]
-        return f"All runs {' or '.join('are excluded' if s == 'excluded' else s for s in bad)}"
-    told = cutoff.absent(results, [cell], metric)
+    told = all_bad(results, [cell]) or cutoff.absent(results, [cell], metric)
     return told[:1].upper() + told[1:]
 
 

@@ -18,7 +18,7 @@ from wifu.cells import Cell
 from wifu.errors import LabError
 from wifu.figures import joined, legends, naming, page, paths, style
 from wifu.figures.compare import MOST, Made, chosen, counting, first, left_out, one_of
-from wifu.figures.sayings import of_unlike
+from wifu.figures.sayings import all_bad, of_unlike
 from wifu.figures.words import Words
 from wifu.outlets import data_ends
 from wifu.unlike import EVEN
@@ -180,7 +180,7 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     having = [(c, *_hops(results, c, flow, reverse)) for c in cells]
     found, rest = first([(c, hops, n) for c, hops, n in having if hops], 6)
     if not found:
-        raise LabError("no run recorded hops of that flow")
+        raise LabError(all_bad(results, cells) or "no run recorded hops of that flow")
     rows = max(len(hops) for _, hops, _ in found)
     height = 1.5 + 0.36 * rows
     # In a column bars have room if panels stand below each other, which they do while they fit.
@@ -241,9 +241,17 @@ def waterfall(results: Results, spec: dict[str, Any]) -> Made:
     caption += _in_nodes([hop for _, hops, _ in found for hop in hops])
     every = [(names[cell.name], hops, n) for cell, hops, n in found]
     caption += _crossed(every) + _mostly_one(every)
-    if none := [names[cell.name] for cell, hops, _ in having if not hops]:
-        caption += f" Not shown, as none of these packets is recorded: {_listed(none)}."
+    caption += _bare(results, names, [cell for cell, hops, _ in having if not hops])
     return figure, "Where a packet's time goes", caption + rest
+
+
+def _bare(results: Results, names: Mapping[str, str], cells: Sequence[Cell]) -> str:
+    """What a caption says of cells of which no hops are known, and why not."""
+    whys: dict[str, list[str]] = {}
+    for cell in cells:
+        why = all_bad(results, [cell]) or "none of these packets is recorded"
+        whys.setdefault(why, []).append(names[cell.name])
+    return "".join(f" Not shown, as {why}: {_listed(own)}." for why, own in whys.items())
 
 
 def _at_splitters(hops: Sequence[Mapping[str, Any]]) -> str:

@@ -26,7 +26,7 @@ from wifu.figures.compare import (
     looks,
     split,
 )
-from wifu.figures.sayings import of_unlike
+from wifu.figures.sayings import all_bad, of_unlike
 from wifu.figures.traces import columns as columns_of
 from wifu.figures.words import Words
 from wifu.hopwise import dropped_at_hops, let_go, lost_at_hops
@@ -383,6 +383,8 @@ def _tables(
     LabError if none of any does.
     """
     found, untold, error = dict[str, Any](), list[str](), None
+    if bad := all_bad(results, cells):
+        raise LabError(bad)
     for cell in cells:
         try:
             found[cell.name] = lost_at_hops(results, cell, metric, *of)

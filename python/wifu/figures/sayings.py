@@ -68,6 +68,15 @@ def left_out(results: Results, cells: Sequence[Cell]) -> str:
     return words + (f", {which} of them stamped SUSPECT" if suspect else "")
 
 
+def all_bad(results: Results, cells: Sequence[Cell]) -> str:
+    """That no run of these cells counts, in words; nothing if some does."""
+    status = results.runs[results.runs["cell"].isin([c.name for c in cells])]["status"]
+    if status.empty or status.eq("ok").any():
+        return ""
+    words = {"failed": "failed", "excluded": "are excluded"}
+    return f"all runs {' or '.join(told for s, told in words.items() if status.eq(s).any())}"
+
+
 def of_unlike(cells: Sequence[Cell], flow: int, reverse: bool) -> str:
     """What packets are in cells of which the flow asks in some, and carries its data in others."""
     asking = [c.name for c in cells if asks(c, flow)]

@@ -35,6 +35,7 @@ from wifu.figures.compare import (
     split,
     whiskers,
 )
+from wifu.figures.sayings import all_bad
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
 from wifu.stamps import first
@@ -58,7 +59,8 @@ def flows(results: Results, spec: dict[str, Any]) -> Made:
     numbers = sorted({n for own, _ in shown.values() for n in own})
     count = len(numbers)
     if not numbers:
-        raise LabError("no run has flows" if spec.get("run") is None else f"no run {spec['run']}")
+        none = "no run has flows" if spec.get("run") is None else f"no run {spec['run']}"
+        raise LabError(all_bad(results, cells) or none)
     # Of a cell without a run that counts nothing is known of any flow.
     nothing = (numbers, np.full((1, count + 1), np.nan))
     places_of = {name: table if table[0] else nothing for name, table in shown.items()}
@@ -134,7 +136,9 @@ def _flows_words(
     if "run" in spec:
         caption += f"run {spec['run']} alone."
     else:
-        sizes = [int(np.isfinite(shown[c.name][1][:, -1]).sum()) for c in cells if shown[c.name][0]]
+        # Of a cell without a run that counts there is no table: what failed is told as such.
+        known = [shown[c.name][1][:, -1:] for c in cells]
+        sizes = [int(np.isfinite(table).sum()) for table in known]
         caption += f"{of_runs(results, cells)}; {counted(results, cells, sizes)}."
     sizes = sorted({len(own) for own, _ in shown.values() if own})
     if len(sizes) > 1:

@@ -33,6 +33,7 @@ from wifu.figures.compare import (
     looks,
     split,
 )
+from wifu.figures.sayings import all_bad
 from wifu.figures.words import Words
 from wifu.metrics import metric_of
 from wifu.rows import compared
@@ -86,7 +87,8 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     parts, cells, rest = split(words, cells, [by, *pool])
     samples = [_cdf_sample(results, members, name) for _, members in parts]
     if not any(x.size for x in samples) and not bands.longer(results, cells, name):
-        raise LabError(f"no run has a value of {name or 'goodput'}")
+        none = f"no run has a value of {name or 'goodput'}"
+        raise LabError(all_bad(results, cells) or none)
     # What is known of the others is the least that they can be.
     rooms = [
         np.concatenate([x, bands.least(results, members, name)])
