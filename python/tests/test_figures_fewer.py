@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fake import CHAIN, PROBED, FakeResult, fake
 from test_figures import drawn
+from test_hopwise import changed, hop
 from test_shares import FETCHING, fetching
 
 import wifu
@@ -108,3 +109,16 @@ def test_figures_of_runs_that_all_failed_say_so(failed: wifu.Results, kind: str)
         caption = drawn(failed, kind=kind)[1]
         assert "Not shown, as all runs failed: hops 1, protocol tcp-newreno; " in caption
         assert "recorded" not in caption.partition("Not shown")[2]
+
+
+# Few packets --------------------------------------------------------------------------------------
+
+
+def test_shares_of_few_packets_are_told(tmp_path: Path) -> None:
+    found = changed(tmp_path, [hop(1, 90, 10, "mesh5"), hop(2, 4, 1, "mesh2")])
+    where = {"protocol": "hxh"}
+    caption = found.plot("hops", where=where).caption
+    told = "fewer than 30 packets of a run, so that one packet is more than 3 % of them: hxh 5 at"
+    assert f" Some shares are of {told} hop 2." in caption
+    many = changed(tmp_path / "many", [hop(1, 90, 10, "mesh5"), hop(2, 29, 1, "mesh2")])
+    assert "Some shares are of" not in many.plot("hops", where=where).caption

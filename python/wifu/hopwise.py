@@ -40,13 +40,28 @@ def lost_at_hops(
     Where routes changed, a hop is of several links in a run: what is lost there is of the packets
     of all of them, and what was not overheard the mean of them by the packets that crossed each.
     """
+    sums = _sums(results, cell, metric, flow, reverse)
+    shares = 100.0 * sums["lost"] / sums["of"].where(lambda count: count > 0)
+    return shares.unstack("hop").dropna(axis="columns", how="all")
+
+
+def packets_at_hops(
+    results: Results, cell: Cell, metric: str, flow: int = 1, reverse: bool = False
+) -> pd.DataFrame:
+    """How many packets the shares of `lost_at_hops` are of: rows and columns as there; nan where
+    there is no share.
+    """
+    of = _sums(results, cell, metric, flow, reverse)["of"]
+    return of.where(of > 0).unstack("hop").dropna(axis="columns", how="all")
+
+
+def _sums(results: Results, cell: Cell, metric: str, flow: int, reverse: bool) -> pd.DataFrame:
+    """By run and hop of a flow how many packets were `lost`, and `of` how many."""
     rows = [
         {"run": run, "hop": int(hop["hop"]), **_lost(hop, LOST[metric])}
         for run, hop in _hops_of(results, cell, metric, flow, reverse)
     ]
-    sums = pd.DataFrame(rows).groupby(["run", "hop"]).sum()
-    shares = 100.0 * sums["lost"] / sums["of"].where(lambda count: count > 0)
-    return shares.unstack("hop").dropna(axis="columns", how="all")
+    return pd.DataFrame(rows).groupby(["run", "hop"]).sum()
 
 
 def _hops_of(

@@ -29,7 +29,7 @@ from wifu.figures.compare import (
 from wifu.figures.sayings import all_bad, of_unlike
 from wifu.figures.traces import columns as columns_of
 from wifu.figures.words import Words
-from wifu.hopwise import dropped_at_hops, let_go, lost_at_hops
+from wifu.hopwise import dropped_at_hops, let_go, lost_at_hops, packets_at_hops
 from wifu.stamps import first as named_first
 from wifu.transfers import known_times
 
@@ -38,6 +38,9 @@ MOST = 6
 
 CELLS = 10
 """Cells of which a caption tells queues."""
+
+FEW = 30
+"""Shares of fewer packets are told as such: one packet that is lost is much of them."""
 
 SMALLEST = 4.5
 """Points of letters on narrow bars."""
@@ -318,6 +321,7 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
     counts_of = {c.name: _count(results, c, (flow, metric), tables[c.name]) for c in cells}
     last = max(counts_of.values())
     dropped, crossed, means = [], [], list[tuple[Axes, float, float, float]]()
+    sent: list[tuple[str, Any]] = []
     for axis, (title, members) in zip(axes, parts, strict=True):
         for n, (look, label) in enumerate(zip(looking, every, strict=True)):
             handles.setdefault(words.apart(by, label), style.patch(look))
@@ -336,6 +340,7 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
                     dropped.append(_Left.of(results, cell, (flow, reverse), named))
                 runs = int(results.ok["cell"].eq(cell.name).sum())
                 crossed.append((named, table.notna().sum(), runs))
+                sent.append((named, packets_at_hops(results, cell, metric, flow, reverse)))
         _mark(axis, spec.get("published"))
         style.entitle(axis, title)
         axis.set_xticks(range(1, last + 1))
@@ -367,7 +372,7 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
     caption += f"{counts(results, cells, metric)}."
     caption += of_unlike(cells, flow, reverse)
     caption += " n/a: no packet came there." if any(np.isnan(m[2]) for m in means) else ""
-    caption += _of_few(crossed)
+    caption += _of_few(crossed) + _few_packets(sent)
     caption += _left_out(dropped) if metric == "loss" else ""
     if untold:
         caption += (
@@ -433,6 +438,30 @@ def _of_few(crossed: Sequence[tuple[str, Any, int]]) -> str:
         if found:
             told.append(f"{named} {', '.join(found)} of {runs}".lstrip())
     return f" Not all runs have a value of every hop: {named_first(told, CELLS)}." if told else ""
+
+
+def _few_packets(sent: Sequence[tuple[str, Any]]) -> str:
+    """What the caption says of shares of so few packets that one of them is much, by how many there
+    were in each run that counts.
+    """
+    told = []
+    for named, packets in sent:
+        few = packets.where(packets < FEW)
+        found = [f"{_ends(few[hop])} at hop {hop}" for hop in few.columns if few[hop].notna().any()]
+        if found:
+            told.append(f"{named} {', '.join(found)}".lstrip())
+    if not told:
+        return ""
+    return (
+        f" Some shares are of fewer than {FEW} packets of a run, so that one packet is more than "
+        f"{100 / FEW:.0f} % of them: {named_first(told, CELLS)}."
+    )
+
+
+def _ends(counts_of: Any) -> str:
+    """From the least of some counts to the greatest."""
+    low, high = int(counts_of.min()), int(counts_of.max())
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 class _Left(NamedTuple):
