@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from fake import CHAIN, PROBED, FakeResult, fake
 from test_figures import drawn
-from test_hopwise import changed, hop
+from test_hopwise import SAMPLES, changed, hop, recorded
 from test_shares import FETCHING, fetching
 
 import wifu
 from wifu import plan as plans
 from wifu.errors import LabError
+from wifu.figures.nodes import _by_curve
 
 
 def failing(scenario: dict[str, Any]) -> FakeResult:
@@ -122,3 +123,23 @@ def test_shares_of_few_packets_are_told(tmp_path: Path) -> None:
     assert f" Some shares are of {told} hop 2." in caption
     many = changed(tmp_path / "many", [hop(1, 90, 10, "mesh5"), hop(2, 29, 1, "mesh2")])
     assert "Some shares are of" not in many.plot("hops", where=where).caption
+
+
+# Round trips --------------------------------------------------------------------------------------
+
+
+def test_what_ended_with_its_connection_is_told_by_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _by_curve([("hxh", 3), ("atp", 0), ("hxh", 1)], " packets") == "4 packets (hxh 4)"
+    assert _by_curve([("", 3), ("", 4)]) == "7" and _by_curve([("hxh", 0), ("atp", 0)]) == ""
+    seven = {**recorded(0.5), SAMPLES: ([0.1, 2.0], [0, 7])}
+    monkeypatch.setattr("test_hopwise.recorded", lambda slow: seven)
+    found = changed(tmp_path, [])
+    where = {"protocol": ["hxh", "hxh-nolh"]}
+    caption = found.plot("trips", where=where, by="protocol").caption
+    told = "of 72 (hxh-nolh 36, hxh 36) of them to when it knew that all had arrived"
+    assert told in caption
+    never = changed(tmp_path / "never", [], known_s=None)
+    caption = never.plot("trips", where=where, by="protocol").caption
+    assert "Not shown: 72 packets (hxh-nolh 36, hxh 36) of which no word came" in caption

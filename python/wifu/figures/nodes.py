@@ -78,16 +78,16 @@ def trips(results: Results, spec: dict[str, Any]) -> Made:
     every = levels(cells, by)
     looking = looks(results, by, every)
     handles: dict[str, Any] = {}
-    told, instant, shown = [], [], list[handed.Trips]()
+    told, instant, shown = [], [], list[tuple[str, handed.Trips]]()
     for axis, (title, members) in zip(axes, parts, strict=True):
         longest = 0.0
         for n, (look, label) in enumerate(zip(looking, every, strict=True)):
             own = [c for c in members if by is None or c.labels[by] == label]
             found = [x for c in own for x in _trips_of(results, c, gone, flow)]
-            shown += found
+            named = ", ".join(w for w in (title, words.apart(by, label)) if w)
+            shown += [(named, f) for f in found]
             if not (x := np.concatenate([np.empty(0), *(f.known for f in found)])).size:
                 continue
-            named = ", ".join(w for w in (title, words.apart(by, label)) if w)
             if not x.any():  # a curve on the axis would not be seen
                 instant.append(named or "all of them")
                 continue
@@ -104,7 +104,7 @@ def trips(results: Results, spec: dict[str, Any]) -> Made:
         axis.set_ylim(0, 1.02)
         axis.set_xlim(0, 1.03 * longest if longest else 1.0)
         style.grid(axis, "both")
-    if not any(found.known.size for found in shown):
+    if not any(found.known.size for _, found in shown):
         raise LabError("no packet's round trip is known")
     style.label_rows(axes, "share of packets")
     legends.above(figure, list(handles.values()), list(handles))
@@ -115,24 +115,40 @@ def trips(results: Results, spec: dict[str, Any]) -> Made:
 
 
 def _of_trips(
-    shown: Sequence[handed.Trips], told: Sequence[str], instant: Sequence[str], intervals: str
-) -> str:
-    """What the caption says of round trips, with the medians that are `told`."""
-    packets, runs = sum(f.known.size for f in shown), sum(bool(f.known.size) for f in shown)
+    shown: Sequence[tuple[str, handed.Trips]], told: Sequence[str], instant: Sequence[str],
+    intervals: str,
+) -> str:  # fmt: skip
+    """What the caption says of round trips, each with its curve's name, and of the medians that are
+    `told`.
+    """
+    sizes = [f.known.size for _, f in shown]
+    packets, runs = sum(sizes), sum(map(bool, sizes))
     caption = (
         f"Round trips of {packets} packets of {runs} runs, from the first time that the source "
         "handed a packet to its driver to the first word that it arrived, overheard or told"
     )
-    if late := sum(f.at_end.size for f in shown):
+    if late := _by_curve([(named, f.at_end.size) for named, f in shown]):
         caption += f"; of {late} of them to when it knew that all had arrived, the last word"
     caption += "."
-    if never := sum(f.never for f in shown):
-        caption += f" Not shown: {never} packets of which no word came before their run ended."
+    if never := _by_curve([(named, f.never) for named, f in shown], " packets"):
+        caption += f" Not shown: {never} of which no word came before their run ended."
     if told:
         caption += f" Medians: {'; '.join(told)}."
     if instant:
         caption += f" No curve, as all are 0 at this interval: {'; '.join(instant)}."
     return f"{caption} Recorded each {intervals}, which is how exact they are."
+
+
+def _by_curve(counts_of: Sequence[tuple[str, int]], what: str = "") -> str:
+    """A sum over all curves, and where there are several how much of it each has; nothing if 0."""
+    sums: dict[str, int] = {}
+    for named, count in counts_of:
+        sums[named] = sums.get(named, 0) + count
+    total = f"{sum(sums.values())}{what}"
+    each = [f"{named} {count}" for named, count in sums.items() if count]
+    if len(sums) < 2 or not each:
+        return total if each else ""
+    return f"{total} ({named_first(each, CELLS)})"
 
 
 def _intervals(cells: Sequence[Cell]) -> str:
