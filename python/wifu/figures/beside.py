@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from wifu import cutoff, stats
 from wifu.api import Results
-from wifu.diverge import ABSENT, FAILED, SKIPPED, Divergence, said_of
+from wifu.diverge import ABSENT, FAILED, SKIPPED, Divergence, Row, said_of
 from wifu.errors import LabError
 from wifu.figures import legends, page, style
 from wifu.figures.compare import bar, capital, on_bar, whiskers
@@ -22,6 +23,9 @@ from wifu.variants import SUBSTRATES
 
 MOST = 48
 """Cells in a figure."""
+
+LEVELS = 6
+"""Levels of which a caption tells what they are on each substrate; the report has them all."""
 
 CELL = 0.22
 """Inches that a cell takes in the width of a paper: a tilted name, or a bar for each substrate."""
@@ -72,8 +76,34 @@ def substrates(every: Sequence[Results], found: Divergence, metric: str) -> tupl
     said = [
         f"{capital(on)}: {told}" if on else capital(told) for on, told in said_of(every, metric)
     ]
-    left = map(capital, found.left_out(metric))
-    return figure, title, " ".join([caption, *_measured(every, metric), *left, *said])
+    first = [caption, *_elsewhere(words, found, rows), *_measured(every, metric)]
+    return figure, title, " ".join([*first, *map(capital, found.left_out(metric)), *said])
+
+
+def _elsewhere(words: Words, found: Divergence, rows: Sequence[Row]) -> list[str]:
+    """Levels that are something else on each substrate, such as the kernel's protocol there, though
+    they have one name in the figure.
+    """
+    shown = {(axis, str(label)) for row in rows for axis, label in row.labels.items()}
+    levels: dict[tuple[str, str], dict[str, str]] = {}
+    for one in found.elsewhere:
+        if (key := (str(one["axis"]), str(one["level"]))) in shown:
+            levels.setdefault(key, {}).update({on: _said(it) for on, it in one["is"].items()})
+    if not levels:
+        return []
+    told = [
+        f"{words.apart(axis, level)} is {' and '.join(f'{it} on {on}' for on, it in own.items())}"
+        for (axis, level), own in levels.items()
+    ]
+    more = f"; and {len(told) - LEVELS} more" if len(told) > LEVELS else ""
+    return [f"Not the same on all: {'; '.join(told[:LEVELS])}{more}."]
+
+
+def _said(level: Any) -> str:
+    """What a level is, in words: a value, or what it sets."""
+    if isinstance(level, Mapping):
+        return ", ".join(f"{key} {value}" for key, value in level.items()) or "nothing"
+    return str(level)
 
 
 def _measured(every: Sequence[Results], metric: str) -> list[str]:
