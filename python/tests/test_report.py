@@ -486,6 +486,17 @@ def test_comparisons_are_data_too(results: wifu.Results) -> None:
     assert row["identical"] is False
 
 
+def test_differences_are_in_the_unit_of_means(results: wifu.Results) -> None:
+    """Bit/s beside means in Mb/s were taken for a million times as much."""
+    for metric, unit in (("goodput", "Mb/s"), ("srtt", "ms"), ("jain", "")):
+        means = results.summary(metric).set_index(["hops", "protocol"])["mean"]
+        row = results.comparison([metric])["tables"][metric][0]
+        apart = means[1, "tcp-newreno"] - means[1, "tcp-reno"]
+        assert (row["unit"], row["difference"]) == (unit, pytest.approx(apart))
+        if metric == "goodput":
+            assert row["difference_low"] < apart < row["difference_high"]
+
+
 def test_the_report_shows_what_failed_and_what_was_excluded(tmp_path: Path) -> None:
     text = CHAIN.replace("copies = 2", "copies = 2\nexplode = true")
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=fake)

@@ -12,7 +12,7 @@ from test_figures import drawn, panel_titles
 from test_ratios import hollow, marks
 
 import wifu
-from wifu import absent, alike, compared, comparisons, metrics, report, stats, values
+from wifu import absent, alike, compared, comparisons, metrics, paired, report, stats, values
 from wifu import plan as plans
 from wifu.errors import LabError
 from wifu.flows import flows_of
@@ -71,7 +71,8 @@ def test_differences_have_units(tmp_path: Path) -> None:
     assert "Δ 89.0 per run</span>" in comparisons._ratio(row, "retransmissions")
     assert _relation(row, "retransmissions").startswith("Δ 89.0 per run, p ")
     # Of shares a difference by itself reads as a relative one.
-    row |= {"difference": 0.02, "difference_low": 0.01, "difference_high": 0.03}
+    row |= {"difference": 2.0, "difference_low": 1.0, "difference_high": 3.0}
+    row["unit"] = paired.against("loss", np.array([0.02]), np.array([0.0]))["unit"]
     assert "Δ 2.0 percentage points</span>" in comparisons._ratio(row, "loss")
 
 

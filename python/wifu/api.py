@@ -337,14 +337,14 @@ class Results:
         axis that is not the plan's `pair` it is the first level.
         Columns: other labels, level, n (pairs of which both values are known), ratio of means with
         its 95 % interval, mean difference with its (`difference`, `difference_low`,
-        `difference_high`, in base units), p of the paired permutation test, and `p_holm`: the same
-        corrected by Holm for all rows of this table. Where all runs were `identical` nothing is
-        tested and there is no interval. What may be negative, as utility, has no ratio, nor where
-        the interval of the baseline's mean reaches 0; that of others ends at 0. Of how
-        long transfers take there is neither where some were `cut` off by the end of a run.
-        `unfinished` says in words how many of both cells were, whatever the metric. `uneven`: none
-        is better or worse, as its values are not of the same, and `why` says what is not. What the
-        levels differ in besides their names is in `attrs["differences"]`, in sentences.
+        `difference_high`, in the `unit` that means are shown in), p of the paired permutation test,
+        and `p_holm`: the same corrected by Holm for all rows of this table. Where all runs were
+        `identical` nothing is tested and there is no interval. What may be negative, as utility,
+        has no ratio, nor where the interval of the baseline's mean reaches 0; that of others ends
+        at 0. Of how long transfers take there is neither where some were `cut` off by the end of a
+        run. `unfinished` says in words how many of both cells were, whatever the metric. `uneven`:
+        none is better or worse, as its values are not of the same, and `why` says what is not. What
+        the levels differ in besides their names is in `attrs["differences"]`, in sentences.
         """
         own = self.plan.pair
         pair = own if pair is None else pair

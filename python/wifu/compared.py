@@ -67,16 +67,12 @@ def told(row: Mapping[Any, Any], name: str) -> Told:
         return Told(instead=CUT, why=CUT)
     if row["n"] == 0:
         return Told(instead=NONE, why=NONE)
-    metric = metric_of(name)
     difference = not math.isfinite(row["ratio"])
     if row["identical"]:
         same = 0.0 if difference else 1.0
         return Told(same, difference=difference, instead=IDENTICAL, why=IDENTICAL)
-    if difference:
-        keys, scale = ("difference", "difference_low", "difference_high"), metric.scale
-    else:
-        keys, scale = ("ratio", "low", "high"), 1.0
-    value, low, high = (row[k] / scale for k in keys)
+    keys = ("difference", "difference_low", "difference_high")
+    value, low, high = (row[k] for k in (keys if difference else ("ratio", "low", "high")))
     none = 0.0 if difference else 1.0
     # Beside a p there is no interval where nothing varies: what p says is all there is.
     leaves = low > none or high < none or not math.isfinite(low)
@@ -103,14 +99,6 @@ def baseline(plan: Plan) -> Label | None:
         return None
     labels = [v.label for v in plan.axis(plan.pair).levels]
     return next((label for label in labels if str(label) == str(plan.baseline)), labels[0])
-
-
-def unit(name: str) -> str:
-    """The unit of a difference in this metric, as it stands beside ratios: that of shares is no
-    share of anything.
-    """
-    found = metric_of(name).unit
-    return "percentage points" if found == "%" else found
 
 
 def few(frame: pd.DataFrame) -> str:

@@ -67,7 +67,8 @@ def html_of(results: Results) -> str:
 def _ratios(results: Results, frame: pd.DataFrame, name: str) -> str:
     pair = results.plan.pair or ""
     computed = {"baseline", "n", "ratio", "low", "high", "identical", "cut", "unfinished", "p"}
-    computed |= {"p_holm", "difference", "difference_low", "difference_high", "uneven", "why", pair}
+    computed |= {"p_holm", "difference", "difference_low", "difference_high", "unit"}
+    computed |= {"uneven", "why", pair}
     labels = [c for c in frame.columns if c not in computed]
     columns = list(dict.fromkeys(frame[pair]))
     words = Words(results, {}, plain=True)
@@ -106,7 +107,7 @@ def _ratio(row: dict[Any, Any], name: str) -> str:
     half = (found.high - found.low) / 2
     text = number(found.value, half if found.known else None)
     if found.difference:
-        text = f"Δ {text} {compared.unit(name)}".rstrip()
+        text = f"Δ {text} {row['unit']}".rstrip()
     text = f"<span class='{css}'>{E(text)}</span>"
     if found.known:
         low, high = number(found.low, half), number(found.high, half)

@@ -45,7 +45,6 @@ from wifu.campaign import Summary, block
 from wifu.cells import Cell
 from wifu.digits import number
 from wifu.figures.words import Words
-from wifu.metrics import metric_of
 from wifu.plan import Plan
 from wifu.report import wanted
 from wifu.stamps import stamped, warned
@@ -302,14 +301,14 @@ def _relation(row: Mapping[str, Any], name: str, few: str = "") -> str:
     """
     if row["identical"]:
         return "the same in every run"
-    ratio, scale = row["ratio"], metric_of(name).scale
+    ratio = row["ratio"]
     if math.isfinite(ratio):
         half = (row["high"] - row["low"]) / 2
         text = f"x {number(ratio, half if half == half else None)}"
     elif math.isfinite(row["difference"]):
-        half = (row["difference_high"] - row["difference_low"]) / 2 / scale
-        value = number(row["difference"] / scale, half if half == half else None)
-        text = f"Δ {value} {compared.unit(name)}".rstrip()
+        half = (row["difference_high"] - row["difference_low"]) / 2
+        value = number(row["difference"], half if half == half else None)
+        text = f"Δ {value} {row['unit']}".rstrip()
     else:
         return "cannot be told: transfers were cut off" if row.get("cut") else "cannot be told"
     p = row["p_holm"]

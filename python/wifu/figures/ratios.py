@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from wifu import compared
+from wifu import compared, paired
 from wifu.api import LEVEL, Results
 from wifu.cells import Cell, Label
 from wifu.compared import IDENTICAL, Told
@@ -293,7 +293,7 @@ def _caption(task: Task, cells: Sequence[Cell], frame: Any, limits: tuple[float,
     if any(f.instead not in ("", IDENTICAL) for f in found):
         told += "; n/a: no value"
     if any(not f.instead and f.difference != task.differences for f in found):
-        unit = with_unit("Δ: mean difference", compared.unit(task.metric))
+        unit = with_unit("Δ: mean difference", paired.unit(task.metric))
         told += f"; {unit}, where the baseline's mean is 0 or its interval reaches 0 (bold: as if "
         told += "filled)"
     if any(task.drawn(f) and f.known and _leaves(f, limits) for f in found):
