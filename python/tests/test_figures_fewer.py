@@ -112,6 +112,23 @@ def test_figures_of_runs_that_all_failed_say_so(failed: wifu.Results, kind: str)
         assert "recorded" not in caption.partition("Not shown")[2]
 
 
+def test_curves_do_not_pool_cells_without_runs(tmp_path: Path, failed: wifu.Results) -> None:
+    """Nothing of theirs is in a curve."""
+
+    def long_ones(scenario: dict[str, Any]) -> FakeResult:
+        if scenario["topology"]["words"] == "linear,4":
+            return failing(scenario)
+        return fake(scenario)
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "r", runner=long_ones)
+    asked = {"kind": "cdf", "by": "protocol", "pool": ["hops"]}
+    told = "not the same for all curves: tcp-reno: hops 1, hops 3; tcp-newreno: hops 1."
+    for more in ({}, {"metric": "goodput"}):
+        caption = drawn(found, **asked, **more)[1]
+        assert told in caption and "All runs failed: hops 3: tcp-newreno." in caption
+    assert "not the same for all curves" not in drawn(failed, **asked)[1], "one curve is none"
+
+
 # Few packets --------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import matplotlib.colors as mcolors
@@ -141,13 +141,13 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     total = sum(x.size for x in samples)
     told = _values(results, cells, name)
     caption = f"Empirical distribution of the {what}; {total} values, {told}."
+    without = [c for c in cells if not _cdf_sample(results, [c], name).size]
     if pool:
         caption += f" All of {' and '.join(words.axis(axis) for axis in pool)} together."
-        caption += _pooled(parts, words, by, pool)
+        caption += _pooled(parts, words, (by, pool), _empty(results, without, name))
     caption += _published_words(spec.get("published", {}), words, by)
     if len(parts) == 1:
         caption += _middles(results, cells, name, (words, by, every))
-    without = [c for c in cells if not _cdf_sample(results, [c], name).size]
     caption += lacking.sentence(results, words, cells, without, name or "", by)
     caption += _unknown(results, cells, name, several)
     ends = [float(x.max()) if x.size else 0.0 for x in rooms]
@@ -192,16 +192,24 @@ def _beside(results: Results, cells: Sequence[Cell], name: str) -> list[str]:
     return [told for told in (metric_of(name).about, *notes(results, cells, name)) if told]
 
 
+def _empty(results: Results, without: Sequence[Cell], name: str | None) -> set[str]:
+    """Those of the cells without a value that are in no curve and no band either, by name."""
+    return {c.name for c in without if not bands.longer(results, [c], name)}
+
+
 def _pooled(
-    parts: Sequence[tuple[str, list[Cell]]], words: Words, by: str | None, pool: Sequence[str]
-) -> str:
+    parts: Sequence[tuple[str, list[Cell]]], words: Words, of: tuple[str | None, Sequence[str]],
+    empty: Container[str],
+) -> str:  # fmt: skip
     """What a caption says of curves that are not of the same levels of what they pool, as some were
-    not run, or go with one level alone.
+    not run or are `empty`, or go with one level alone.
     """
+    by, pool = of
     found: dict[str, tuple[str, ...]] = {}
     for title, members in parts:
-        for label in levels(members, by):
-            own = [c for c in members if by is None or c.labels[by] == label]
+        there = [c for c in members if c.name not in empty]
+        for label in levels(there, by):
+            own = [c for c in there if by is None or c.labels[by] == label]
             each = (" and ".join(words.apart(k, c.labels[k]) for k in pool) for c in own)
             curve = ", ".join(t for t in (title, words.apart(by, label)) if t)
             found[curve] = tuple(dict.fromkeys(each))
