@@ -87,8 +87,8 @@ def test_what_a_total_is_is_said_once_and_as_it_is_measured(tmp_path: Path) -> N
     def apart(scenario: dict[str, Any]) -> FakeResult:
         made = fake(scenario)
         for n, flow in enumerate(made._outcome["flows"]):
-            start = 10.0 * n
-            flow |= {"start_s": start, "first_byte_s": start + 0.1, "last_byte_s": start + 2.0}
+            start, took = 10.0 * n, 2.0 + 0.01 * scenario["run"]
+            flow |= {"start_s": start, "first_byte_s": start + 0.1, "last_byte_s": start + took}
         return made
 
     found = wifu.campaign(plans.parse(RECEIVER), tmp_path / "r", runner=apart)

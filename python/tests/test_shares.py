@@ -332,8 +332,7 @@ def test_figures_without_any_run_are_named_with_the_reason(tmp_path: Path) -> No
 
     found = wifu.campaign(plans.parse(STARVED + DISTRIBUTIONS), tmp_path / "r", runner=failing)
     told = [figure.why for figure in figures.draw_all(found) if isinstance(figure, NotDrawn)]
-    reasons = ["no run has a value of goodput", "no run has a value of delay", "no run has flows"]
-    assert told == reasons
+    assert told == ["all runs failed"] * 3
     single = STARVED[: STARVED.index("[vary]")].replace("{protocol}", "tcp-reno") + DISTRIBUTIONS
     found = wifu.campaign(plans.parse(single), tmp_path / "single", runner=fake)
     told = [figure.why for figure in figures.draw_all(found) if isinstance(figure, NotDrawn)]

@@ -337,7 +337,6 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
     counts_of = {c.name: _count(results, c, (flow, metric), tables[c.name]) for c in cells}
     last = max(counts_of.values())
     dropped, crossed, means = [], [], list[tuple[Axes, float, float, float]]()
-    sent: list[tuple[str, Any]] = []
     for axis, (title, members) in zip(axes, parts, strict=True):
         for n, (look, label) in enumerate(zip(looking, every, strict=True)):
             handles.setdefault(words.apart(by, label), style.patch(look))
@@ -355,8 +354,8 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
                 if metric == "loss":
                     dropped.append(_Left.of(results, cell, (flow, reverse), named))
                 runs = int(results.ok["cell"].eq(cell.name).sum())
-                crossed.append((named, table.notna().sum(), runs))
-                sent.append((named, packets_at_hops(results, cell, metric, flow, reverse)))
+                packets = packets_at_hops(results, cell, metric, flow, reverse)
+                crossed.append((named, packets, runs))
         _mark(axis, spec.get("published"))
         style.entitle(axis, title)
         axis.set_xticks(range(1, last + 1))
@@ -375,8 +374,8 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
             told = style.number(value) if value > 0 else "0" if value == 0 else "n/a"
             _number(axis, place, told, points)
     named, scale, what = AT_HOPS[metric]
-    packets, left = DIRECTIONS[all(asks(cell, flow) for cell in cells), reverse]
-    what = what.format(packets=packets, rest=left)
+    whose, left = DIRECTIONS[all(asks(cell, flow) for cell in cells), reverse]
+    what = what.format(packets=whose, rest=left)
     named = named.replace("towards the target", "back") if reverse else named
     style.label_rows(axes, scale)
     if "published" in spec:
@@ -388,13 +387,9 @@ def hops(results: Results, spec: dict[str, Any]) -> Made:
     caption += f"{counts(results, cells, metric)}."
     caption += of_unlike(cells, flow, reverse)
     caption += " n/a: no packet came there." if any(np.isnan(m[2]) for m in means) else ""
-    caption += _of_few(crossed) + _few_packets(sent)
+    caption += _of_few(crossed) + _few_packets(crossed)
     caption += _left_out(dropped) if metric == "loss" else ""
-    if untold:
-        caption += (
-            f" Not shown, as no run that counts tells of these hops: {named_first(untold, CELLS)}."
-        )
-    return figure, f"{named}{of}", caption + others + rest
+    return figure, f"{named}{of}", caption + _untold(untold) + others + rest
 
 
 def _tables(
@@ -446,22 +441,30 @@ def _number(axis: Axes, at: float, text: str, points: float) -> None:
     )  # fmt: skip
 
 
+def _untold(cells: Sequence[str]) -> str:
+    """What the caption says of cells of whose hops nothing is known."""
+    if not cells:
+        return ""
+    return f" Not shown, as no run that counts tells of these hops: {named_first(cells, CELLS)}."
+
+
 def _of_few(crossed: Sequence[tuple[str, Any, int]]) -> str:
-    """What the caption says of hops that not all runs of a cell have a value of."""
+    """What the caption says of hops that not all runs of a cell have a value of, by how many
+    packets there were in each run.
+    """
     told = []
-    for named, counts_at, runs in crossed:
+    for named, packets, runs in crossed:
+        counts_at = packets.notna().sum()
         found = [f"{n} at hop {hop}" for hop, n in counts_at.items() if n < runs]
         if found:
             told.append(f"{named} {', '.join(found)} of {runs}".lstrip())
     return f" Not all runs have a value of every hop: {named_first(told, CELLS)}." if told else ""
 
 
-def _few_packets(sent: Sequence[tuple[str, Any]]) -> str:
-    """What the caption says of shares of so few packets that one of them is much, by how many there
-    were in each run that counts.
-    """
+def _few_packets(crossed: Sequence[tuple[str, Any, int]]) -> str:
+    """The same of shares of so few packets that one of them is much."""
     told = []
-    for named, packets in sent:
+    for named, packets, _ in crossed:
         few = packets.where(packets < FEW)
         found = [f"{_ends(few[hop])} at hop {hop}" for hop in few.columns if few[hop].notna().any()]
         if found:

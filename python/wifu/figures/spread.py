@@ -80,15 +80,13 @@ def _said(title: str, own: bool) -> str:
 
 def cdf(results: Results, spec: dict[str, Any]) -> Made:
     """Empirical distribution: of the flows' goodput, or of a metric over runs."""
-    cells = chosen(results, spec)
-    by = by_of(results, spec, None)
+    cells, by = chosen(results, spec), by_of(results, spec, None)
     name, pool = spec.get("metric"), spec.get("pool", [])
     words = Words(results, spec)
     parts, cells, rest = split(words, cells, [by, *pool])
     samples = [_cdf_sample(results, members, name) for _, members in parts]
     if not any(x.size for x in samples) and not bands.longer(results, cells, name):
-        none = f"no run has a value of {name or 'goodput'}"
-        raise LabError(all_bad(results, cells) or none)
+        raise LabError(all_bad(results, cells) or f"no run has a value of {name or 'goodput'}")
     # What is known of the others is the least that they can be.
     rooms = [
         np.concatenate([x, bands.least(results, members, name)])
@@ -138,13 +136,10 @@ def cdf(results: Results, spec: dict[str, Any]) -> Made:
     style.label_rows(axes, "share of runs" if name else "share of flows")
     legends.above(figure, list(handles.values()), list(handles))
     what = f"{words.metric(name)} of the runs" if name else "goodput of the flows"
-    total = sum(x.size for x in samples)
-    told = _values(results, cells, name)
+    total, told = sum(x.size for x in samples), _values(results, cells, name)
     caption = f"Empirical distribution of the {what}; {total} values, {told}."
     without = [c for c in cells if not _cdf_sample(results, [c], name).size]
-    if pool:
-        caption += f" All of {' and '.join(words.axis(axis) for axis in pool)} together."
-        caption += _pooled(parts, words, (by, pool), _empty(results, without, name))
+    caption += _pooled(parts, words, (by, pool), _empty(results, without, name))
     caption += _published_words(spec.get("published", {}), words, by)
     if len(parts) == 1:
         caption += _middles(results, cells, name, (words, by, every))
@@ -201,10 +196,13 @@ def _pooled(
     parts: Sequence[tuple[str, list[Cell]]], words: Words, of: tuple[str | None, Sequence[str]],
     empty: Container[str],
 ) -> str:  # fmt: skip
-    """What a caption says of curves that are not of the same levels of what they pool, as some were
-    not run or are `empty`, or go with one level alone.
+    """What a caption says of what curves pool, and of those that are not of the same levels of it,
+    as some were not run or are `empty`, or go with one level alone.
     """
     by, pool = of
+    if not pool:
+        return ""
+    together = f" All of {' and '.join(words.axis(axis) for axis in pool)} together."
     found: dict[str, tuple[str, ...]] = {}
     for title, members in parts:
         there = [c for c in members if c.name not in empty]
@@ -214,10 +212,10 @@ def _pooled(
             curve = ", ".join(t for t in (title, words.apart(by, label)) if t)
             found[curve] = tuple(dict.fromkeys(each))
     if len({frozenset(own) for own in found.values()}) < 2:
-        return ""
+        return together
     told = [f"{curve}: {first(own, MOST)}" for curve, own in found.items()]
     more = f"; and {len(told) - MOST} more" if len(told) > MOST else ""
-    return f" These are not the same for all curves: {'; '.join(told[:MOST])}{more}."
+    return f"{together} These are not the same for all curves: {'; '.join(told[:MOST])}{more}."
 
 
 def _marks(
