@@ -1,10 +1,20 @@
 //! What became of the packets of a flow that did not arrive.
 
+use std::collections::BTreeSet;
+
 use wifu_sim::outcome::{FlowOutcome, HopOutcome, Outcome};
 use wifu_sim::why::percent;
 
 /// Of more of a flow's datagrams than this share, which their own node refused, it is told.
 const CROWDED: f64 = 0.01;
+
+/// Of more of a connection's packets than this share, which nodes on its way refused where a
+/// transport of theirs waits for room, it is told: few losses hold TCP up.
+const SHUT_OUT: f64 = 0.005;
+
+/// For such a share of its time a transport waits for room, and it keeps the queue full; else those
+/// who pass do.
+const MOSTLY: f64 = 0.5;
 
 /// More of a flow's packets than this share that are on their way at the end are told.
 const INSIDE: f64 = 0.01;
@@ -105,6 +115,57 @@ pub(super) fn crowded(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
     ))
 }
 
+/// Packets of a connection that the full queue of a node on its way refused while a transport whose
+/// data begin there waited for room in it for most of its time: that one loses nothing by it. A
+/// node has a queue for each wire, and one of its radio for all neighbours.
+pub(super) fn shut_out(outcome: &Outcome, f: &FlowOutcome) -> Option<String> {
+    let begins = |o: &FlowOutcome| match o.asked {
+        Some(_) => o.to.clone(),
+        None => o.from.clone(),
+    };
+    let own = begins(f);
+    let by_wire = |h: &HopOutcome| {
+        let mut wires = outcome.wires.iter();
+        wires.any(|w| w.from == h.from && w.to == h.to)
+    };
+    // The queue of a hop: of its radio whatever the neighbour, else of the wire.
+    let queue = |h: &HopOutcome| (h.from.clone(), by_wire(h).then(|| h.to.clone()));
+    let waits = |h: &&HopOutcome| {
+        let other = outcome.flows.iter().find(|o| o.id == h.flow);
+        other.is_some_and(|o| {
+            let held = o.limited_s.get("queue").copied().unwrap_or(0.0);
+            let all: f64 = o.limited_s.values().sum();
+            o.id != f.id && o.protocol != "udp" && begins(o) == h.from && held > MOSTLY * all
+        }) && h.reverse == other.is_some_and(|o| o.asked.is_some())
+    };
+    let mut refused = 0;
+    let (mut nodes, mut others) = (BTreeSet::new(), BTreeSet::new());
+    let lost = |h: &&HopOutcome| h.flow == f.id && h.from != own && h.queue_drops > h.early_drops;
+    for hop in outcome.hops.iter().filter(lost) {
+        let at = queue(hop);
+        let here = outcome.hops.iter().filter(|h| queue(h) == at).filter(waits);
+        let here: Vec<u32> = here.map(|h| h.flow).collect();
+        if !here.is_empty() {
+            refused += hop.queue_drops - hop.early_drops;
+            nodes.insert(hop.from.clone());
+            others.extend(here);
+        }
+    }
+    let share = refused as f64 / f.packets.sent.max(1) as f64;
+    (f.protocol != "udp" && share > SHUT_OUT).then(|| {
+        let nodes: Vec<String> = nodes.into_iter().collect();
+        let named: Vec<String> = others.iter().map(u32::to_string).collect();
+        format!(
+            "{} of its packets were refused by the full queue of {}, which it passes and where data \
+             of flow{} {} begin: a transport waits for room there, loses nothing, and so keeps it full",
+            percent(share),
+            nodes.join(" and "),
+            if named.len() > 1 { "s" } else { "" },
+            named.join(", ")
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +239,47 @@ mod tests {
         let told = said(&outcome).expect("20 datagrams a second, where 13 packets left");
         assert!(told.ends_with("carry by themselves"), "{told}");
         outcome.hops[1].packets = 1000;
+        outcome.flows[1].from = "n3".into();
+        assert_eq!(said(&outcome), None, "another node's queue");
+    }
+
+    #[test]
+    fn connections_that_a_relays_own_transport_shuts_out_are_told() {
+        let flow = |id: u32, from: &str| FlowOutcome {
+            id,
+            from: from.into(),
+            to: "n4".into(),
+            protocol: "tcp-newreno".into(),
+            ..FlowOutcome::default()
+        };
+        let hop = |flow: u32, queue_drops: u64| HopOutcome {
+            flow,
+            from: "n2".into(),
+            to: "n3".into(),
+            packets: 100,
+            queue_drops,
+            ..HopOutcome::default()
+        };
+        let mut outcome = Outcome {
+            flows: vec![flow(1, "n1"), flow(2, "n2")],
+            hops: vec![hop(1, 20), hop(2, 0)],
+            ..Outcome::default()
+        };
+        outcome.flows[0].packets.sent = 100;
+        let said = |outcome: &Outcome| shut_out(outcome, &outcome.flows[0]);
+        assert_eq!(said(&outcome), None, "nobody waited for room");
+        outcome.flows[1].limited_s = [("queue".into(), 3.0), ("window".into(), 2.0)].into();
+        let told = said(&outcome).expect("a fifth");
+        let begins = "20 % of its packets were refused by the full queue of n2, which it passes and \
+                      where data of flow 2 begin:";
+        assert!(told.starts_with(begins), "{told}");
+        assert_eq!(shut_out(&outcome, &outcome.flows[1]), None);
+        outcome.hops[0].early_drops = 20;
+        assert_eq!(said(&outcome), None, "by the discipline");
+        outcome.hops[0].early_drops = 0;
+        outcome.flows[1].limited_s.insert("window".into(), 4.0);
+        assert_eq!(said(&outcome), None, "who passes fills the queue, too");
+        outcome.flows[1].limited_s.insert("window".into(), 0.0);
         outcome.flows[1].from = "n3".into();
         assert_eq!(said(&outcome), None, "another node's queue");
     }

@@ -10,7 +10,7 @@ use wifu_sim::why::{Losses, percent};
 
 use super::flows::flows;
 use super::handlers;
-use super::lost::{crowded, lost};
+use super::lost::{crowded, lost, shut_out};
 use super::table::Table;
 use super::waits::{self, own_cause};
 
@@ -142,6 +142,7 @@ fn reasons(outcome: &Outcome, f: &FlowOutcome) -> Vec<String> {
     }
     sentences.extend(lost(outcome, f));
     sentences.extend(crowded(outcome, f));
+    sentences.extend(shut_out(outcome, f));
     sentences
 }
 
