@@ -11,6 +11,7 @@ import json
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -557,12 +558,20 @@ class Campaign:
         return {words: sorted(cells) for words, cells in sorted(found.items())}
 
     def _warned(self) -> dict[str, list[str]]:
-        """What outcomes warn of, in sentences, and of which cells."""
-        found: dict[str, dict[str, None]] = {}
-        for record in self._records.values():
-            for words in (record.outcome or {}).get("warnings", []):
-                found.setdefault(words, {})[record.cell] = None
-        return {words: sorted(cells) for words, cells in sorted(found.items())}
+        """What outcomes warn of, in sentences, and in which cells; of how many of their runs where
+        it is not all.
+        """
+        known = [record for record in self._records.values() if record.outcome]
+        runs = Counter(record.cell for record in known)
+        found: dict[str, Counter[str]] = {}
+        for record in known:
+            for words in dict.fromkeys((record.outcome or {}).get("warnings", [])):
+                found.setdefault(words, Counter())[record.cell] += 1
+
+        def named(cell: str, n: int) -> str:
+            return cell if n == runs[cell] else f"{cell} in {n} of {runs[cell]} runs"
+
+        return {w: [named(*of) for of in sorted(c.items())] for w, c in sorted(found.items())}
 
     def _rejections(self) -> dict[str, Any]:
         """How many attempts at how many runs were stamped INVALID, and at which cells."""

@@ -24,7 +24,24 @@ UNSURE = f"p is {LEVEL:g} or more"
 WITHIN = "the interval holds that there is no difference"
 """Why a number has no colour that has none for itself."""
 
-REASONS = (CUT, NONE, IDENTICAL, UNTESTED, UNSURE, WITHIN, *(r.words for r in unlike.REASONS))
+SMALL = 0.005
+"""Up to such a part of it, and two means are alike for all purposes, however certain that is: runs
+that draw the same numbers make some of a few hundredths of a per cent so.
+"""
+
+TRIVIAL = "less than 0.5 % apart"
+"""Why such a ratio has no colour."""
+
+REASONS = (
+    CUT,
+    NONE,
+    IDENTICAL,
+    UNTESTED,
+    UNSURE,
+    WITHIN,
+    TRIVIAL,
+    *(r.words for r in unlike.REASONS),
+)
 """All reasons for which a comparison has no colour, as it says them."""
 
 
@@ -80,7 +97,8 @@ def told(row: Mapping[Any, Any], name: str) -> Told:
         return Told(value, low, high, difference, why=row["why"], unlike=True)
     if not math.isfinite(row["p_holm"]):
         return Told(value, low, high, difference, why=UNTESTED)
-    why = UNSURE if row["p_holm"] >= LEVEL else "" if leaves else WITHIN
+    small = TRIVIAL if not difference and abs(value - 1.0) < SMALL else ""
+    why = UNSURE if row["p_holm"] >= LEVEL else small if leaves else WITHIN
     return Told(value, low, high, difference, clear=not why, why=why)
 
 

@@ -1,5 +1,6 @@
-"""Datagrams that their own node's queue refused while a transport waited for room in it. A node has
-a queue for each wire, and one of its radio for all neighbours.
+"""Packets that a node's full queue refused while a transport of that node waited for room in it:
+datagrams that begin there, and what passes. A node has a queue for each wire, and one of its radio
+for all neighbours.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ from wifu import transfers
 
 Outcome = Mapping[str, Any]
 Hop = Mapping[str, Any]
+
+MOSTLY = 0.5
+"""For such a share of its time a transport waits for room, and what passes finds the queue full by
+it; else those who pass fill it themselves.
+"""
 
 DATA = 500
 """Octets in a packet on the mean, and most are no bare acknowledgements."""
@@ -39,6 +45,25 @@ def crowded_out(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
     return float(found)
 
 
+def shut_out(outcome: Outcome, flow: Mapping[str, Any]) -> float | None:
+    """How many of a connection's packets found the queue of a node on their way full, while a
+    transport whose data begins there waited for room in it for most of its time; none of datagrams.
+    """
+    if flow.get("protocol") == "udp":
+        return None
+    own = [h for h in outcome.get("hops") or [] if h.get("flow") == flow["id"] and _refused(h) > 0]
+    begin = flow.get("to" if flow.get("app") == "request" else "from")
+    nodes = {str(h["from"]) for h in own} - {begin}
+    return float(
+        sum(
+            sum(_refused(h) for h in queue if h.get("flow") == flow["id"])
+            for node in sorted(nodes)
+            for queue in _queues(outcome, node)
+            if _waited_for(outcome, queue, MOSTLY)
+        )
+    )
+
+
 def _queues(outcome: Outcome, node: Any) -> list[list[Hop]]:
     """What a node sent, by the queues that it took."""
     wires = {(wire["from"], wire["to"]) for wire in outcome.get("wires") or []}
@@ -50,10 +75,11 @@ def _queues(outcome: Outcome, node: Any) -> list[list[Hop]]:
     return list(found.values())
 
 
-def _waited_for(outcome: Outcome, queue: Sequence[Hop]) -> bool:
-    """Whether a transport waited for room in a queue. Of who sends the octets that count it is
-    known; who asks, and halves of connections that a node splits, are blamed where half of all
-    packets are theirs: what comes from elsewhere is refused itself.
+def _waited_for(outcome: Outcome, queue: Sequence[Hop], least: float = 0.0) -> bool:
+    """Whether a transport waited for room in a queue, for more than the `least` share of its time.
+    Of who sends the octets that count it is known; who asks, and halves of connections that a node
+    splits, are blamed where half of all packets are theirs: what comes from elsewhere is refused
+    itself.
     """
     flows, halves = {f["id"]: f for f in outcome["flows"]}, transfers.split(outcome)
     split, untold = transfers.splitters(outcome), 0
@@ -65,7 +91,8 @@ def _waited_for(outcome: Outcome, queue: Sequence[Hop]) -> bool:
         begin = flow.get("to" if back else "from")
         asked = float((flow.get("asked") or {}).get("bytes") or 0)
         if begin == hop["from"] and asks == back:
-            if (flow.get("limited_s") or {}).get("queue"):
+            limits = flow.get("limited_s") or {}
+            if limits.get("queue", 0.0) > least * sum(limits.values()):
                 return True
         elif begin == hop["from"] or (hop["from"] in split and hop.get("flow") in halves):
             questions = asks and not back

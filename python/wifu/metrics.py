@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wifu import asked, crowdedout
+from wifu import asked, crowdedout, limits, mirrored, offers
 from wifu.batches import around, steady, steady_batches
 from wifu.batches import batch_rates as batch_rates
 from wifu.batches import rates as rates_of
@@ -559,6 +559,10 @@ def flow_row(
     whole["loaded_samples"] = (flow.get("under_load") or {}).get("samples")
     whole["loaded_lost"] = lost(outcome, flow)
     whole["crowded_out"] = crowdedout.crowded_out(outcome, flow)
+    whole["own_full"] = offers.own_full(outcome, flow)
+    whole["shut_out"] = crowdedout.shut_out(outcome, flow)
+    whole["other_way_back"] = mirrored.other_way_back(outcome, flow)
+    whole |= limits.columns(flow)
     for key in ("bytes", "retransmissions", "timeouts"):
         whole[f"asked_{key}"] = (flow.get("asked") or {}).get(key)
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from typing import Any
 
 from wifu import _native
 from wifu.cells import Level
+from wifu.outlets import topology_of
 from wifu.plan import Plan
 from wifu.runner import split
 from wifu.values import Value
@@ -15,7 +17,8 @@ from wifu.values import Value
 def warnings(plan: Plan) -> list[str]:
     """What is to be said of names that mislead, and of keys that two axes set."""
     return [
-        *_levels(plan), *_labels(plan), *_replaced(plan), *_overridden(plan), *_first_rates(plan)
+        *_levels(plan), *_labels(plan), *_replaced(plan), *_overridden(plan), *_first_rates(plan),
+        *_broadcasts(plan),
     ]  # fmt: skip
 
 
@@ -106,12 +109,57 @@ def _covers(later: str, path: str) -> bool:
 
 
 def _first_rates(plan: Plan) -> list[str]:
-    """Levels of a rate that an algorithm chooses, and only begins at."""
-    radios = [cell.scenario.get("radio", {}) for cell in plan.cells]
-    own = [r for r in radios if isinstance(r, Mapping) and r.get("rate_control") == "minstrel"]
-    if len({str(radio.get("rate")) for radio in own}) < 2:
+    """Levels of a rate that an algorithm chooses, and only begins at; and an algorithm beside a
+    fixed rate that nobody chose.
+    """
+    radios = [_radio(cell.scenario) for cell in plan.cells]
+    own = [radio for radio in radios if radio.get("rate_control") == "minstrel"]
+    fixed = [radio for radio in radios if radio.get("rate_control", "fixed") == "fixed"]
+    told = []
+    if len({str(radio.get("rate")) for radio in own}) > 1:
+        told.append(
+            "with radio.rate_control = minstrel radio.rate is where it begins, and no rate at "
+            "which frames are sent all along."
+        )
+    if own and any("rate" not in radio and "set" not in radio for radio in fixed):
+        told.append(
+            "with radio.rate_control = fixed, and no radio.rate, frames are sent at the slowest "
+            "rate of the standard: what minstrel gains beside it is more than it gains beside the "
+            "best fixed one (an axis of radio.rate shows which that is)."
+        )
+    standards = {str(radio.get("standard")) for radio in radios}
+    if len(standards) > 1 and any("rate" not in r and "set" not in r for r in fixed):
+        told.append(
+            "without radio.rate frames are sent at the slowest rate of the standard (1 Mb/s of "
+            "802.11b, 6 Mb/s of the others): standards are compared by that."
+        )
+    return told
+
+
+def _radio(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a scenario says of all radios; with `set` where a testbed says the rest."""
+    topology = topology_of(scenario)
+    own, given = scenario.get("radio"), topology.get("radio")
+    told = {k: v for r in (given, own) if isinstance(r, Mapping) for k, v in r.items()}
+    channel = [r.get("channel") for r in (topology, scenario)]
+    named = {k: v for c in channel if isinstance(c, Mapping) for k, v in c.items()}
+    known = "set" in topology or "rate" in str(topology.get("words", ""))
+    return told | {"standard": named.get("standard", "802.11a")} | ({"set": True} if known else {})
+
+
+def _broadcasts(plan: Plan) -> list[str]:
+    """Levels of how often a routing daemon speaks, which no route depends on."""
+    said: set[str] = set()
+    for cell in plan.cells:
+        routing = cell.scenario.get("routing")
+        daemon = routing.get("olsr") if isinstance(routing, Mapping) else None
+        if not isinstance(daemon, Mapping) or daemon.get("withdraw"):
+            daemon = {}
+        said.add(str([daemon.get(key) for key in ("hello", "tc", "flood")]))
+    if plan.substrate != "sim" or len(said) < 2:
         return []
     return [
-        "with radio.rate_control = minstrel radio.rate is where it begins, and no rate at which "
-        "frames are sent all along."
+        "routing.olsr makes the broadcasts of a daemon, which take air, and no route depends on "
+        "them: routes are computed for all nodes at once. Without `withdraw` levels differ by "
+        "that air time and by chance."
     ]

@@ -33,6 +33,9 @@ PACKET = 12_000
 SENT = {"size": 1_500, "rate": 0.0}
 """Bytes of a datagram that says nothing of it; one without a rate is in step with nobody."""
 
+DECIDED = (*SHARES, *RATES, "loss", "retransmissions", "timeouts", "fast_retransmits")
+"""Metrics that a step decides: by which flow loses, and by how many of them do at a time."""
+
 MULTIPLES = 10
 """Datagrams that meet one in so many of another flow's are of no account."""
 
@@ -253,11 +256,9 @@ def _steps(plan: Plan) -> list[str]:
 
 def decided(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether such a step decides what a metric is of in some of these cells: what flows have of
-    what they share.
+    what they share, and how often they lose, which is what all have together.
     """
-    base, only = parts(metric)
-    shared = base in SHARES if only is None else base in (*SHARES, *RATES)
-    if not shared or base == "sum_rates" or results.plan.substrate != "sim":
+    if parts(metric)[0] not in DECIDED or results.plan.substrate != "sim":
         return False
     return results.plan.runner == "mesh" and any(in_step(cell.scenario) for cell in cells)
 
@@ -269,7 +270,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     return (
         "Nothing before a wire's queue is random, and flows keep step there once it is full: how "
-        "they share is decided by a fraction of a packet's time (phase effects), of which "
-        "intervals know too little. There is neither colour nor bold; a `variation` of the wires "
-        "breaks the step."
+        "they share, and what they have together, is decided by a fraction of a packet's time or a "
+        "packet of the queue (phase effects), of which intervals know too little. There is neither "
+        "colour nor bold; a `variation` of the wires breaks the step."
     )

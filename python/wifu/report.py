@@ -26,6 +26,7 @@ from wifu import (
     published,
     repeats,
     rings,
+    selected,
     skipped,
     splits,
     stats,
@@ -34,6 +35,7 @@ from wifu import (
     unlike,
     valueless,
     wholerun,
+    wired,
 )
 from wifu import claims as claiming
 from wifu import diverge as diverging
@@ -175,7 +177,8 @@ def _alerts(results: Results) -> str:
     ]
     soft += flooding.warnings(results.plan)
     soft += [*crowded.warnings(results.plan), *misnamed.warnings(results.plan)]
-    soft += splits.warnings(results.plan)
+    soft += [*splits.warnings(results.plan), *wired.warnings(results.plan)]
+    soft += selected.warnings(results.plan)
     if not comparisons.compares(results.plan):  # else they stand above what is compared
         soft += comparisons.unsaid(results.plan)
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in soft]

@@ -30,6 +30,7 @@ from wifu import (
     phases,
     repeats,
     rings,
+    selected,
     skipped,
     splits,
     stats,
@@ -37,6 +38,7 @@ from wifu import (
     undrawn,
     valueless,
     values,
+    wired,
 )
 from wifu import claims as claiming
 from wifu import diverge as diverging
@@ -204,6 +206,8 @@ def _differences(plan: Plan) -> list[str]:
         *misnamed.warnings(plan),
         *splits.warnings(plan),
         *valueless.warnings(plan),
+        *wired.warnings(plan),
+        *selected.warnings(plan),
     ]
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import cutoff, hops, lastsent, splits
+from wifu import cutoff, hops, lastsent, marks, narrow, splits
 from wifu import plan as plans
 from wifu.cells import Cell
 from wifu.errors import LabError, nearest
@@ -237,6 +237,8 @@ class Store:
                 **{column(k): v for k, v in row.items()},
                 **cutoff.columns(outcome, cell.scenario, row),
                 **splits.columns(outcome),
+                **marks.columns(outcome),
+                **narrow.columns(outcome, cell.scenario),
                 **hops.by_link(outcome),
             }
             own = (flow_row(outcome, f, plan.measure, cell.scenario) for f in outcome["flows"])

@@ -1,0 +1,247 @@
+"""Pitfalls of measuring networks: what a plan offers, waits for, draws and throws away, and what
+its runs are too short for.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake import FakeResult
+from test_cautions import PLAN, made, said
+from test_limited import ONE, WIRES, ran
+
+import wifu
+from wifu import compared, misnamed, narrow, offers, selected, unlike
+from wifu import plan as plans
+
+UDP = WIRES.replace("{protocol}", "udp")
+
+
+def test_what_was_offered_and_arrived_is_no_capacity(tmp_path: Path) -> None:
+    text = UDP + 'rate = "{offer}"\n[vary]\noffer = ["1M", "40M"]\n'
+    found = ran(tmp_path, text)
+    told = said(found, "goodput")
+    assert "All that was offered arrived in 1M: goodput is the plan's `rate` there" in told
+    told = said(found, "loss")
+    assert "by the full queue of the node where it begins (40M 100%): more was offered" in told
+
+
+def test_what_a_nodes_own_queue_refused_is_counted() -> None:
+    hop = {"flow": 1, "from": "n1", "to": "n2", "reverse": False, "packets": 9, "queue_drops": 5}
+    flow = {"id": 1, "from": "n1", "protocol": "udp"}
+    later = hop | {"from": "n2", "to": "n3", "queue_drops": 4}
+    assert offers.own_full({"hops": [hop | {"early_drops": 2}, later]}, flow) == 3.0
+    assert offers.own_full({"hops": [hop]}, flow | {"protocol": "tcp-reno"}) is None
+    assert offers.own_full({"hops": [hop | {"queue_drops": None}]}, flow) is None
+
+
+CLOSED = PLAN.replace('app = "file"\nbytes = "1M"', 'app = "request"\nstop_at = "9s"')
+
+
+def test_who_waits_asks_less(tmp_path: Path) -> None:
+    why = "who asked less has no longer waits"
+
+    def flows(count: int, delay: float) -> list[dict[str, Any]]:
+        requests = [{"delay_s": delay, "start_s": 0.0} for _ in range(count)]
+        own = {"app": "request", "requests": requests, "last_byte_s": 9.0, "finished": False}
+        return [own, own]
+
+    for name, (fewer, slow), reason in (
+        ("a", (50, 0.1), True), ("b", (50, 0.2), False), ("c", (95, 0.1), False)
+    ):  # fmt: skip
+        of = {"tcp-reno": flows(100, 0.1), "tcp-newreno": flows(fewer, slow)}
+        found = made(tmp_path / name, of, text=CLOSED)
+        reasons = unlike.reasons(found, found.plan.cells, "delay_p95")
+        assert (why in reasons) == reason, (name, reasons)
+        words = "Runs asked from 100 (tcp-newreno) to 200 (tcp-reno) times"
+        assert (words in said(found, "delay_p95")) == (fewer == 50)
+    counted = CLOSED.replace('stop_at = "9s"', "count = 100")
+    found = made(tmp_path / "d", {"tcp-reno": flows(100, 0.1), "tcp-newreno": flows(50, 0.1)},
+                 text=counted)  # fmt: skip
+    assert why not in unlike.reasons(found, found.plan.cells, "delay_p95")
+
+
+def test_queues_that_connections_fill_all_the_time_are_told(tmp_path: Path) -> None:
+    wires = [("n1", "n2", "100Mb/s", "1ms"), ("n2", "n3", "5Mb/s", "5ms")]
+    nodes = "".join(f'[[scenario.topology.node]]\nname = "n{k}"\n' for k in (1, 2, 3))
+    lines = "".join(
+        f'[[scenario.topology.wire]]\na = "{a}"\nb = "{b}"\nrate = "{rate}"\n'
+        f'delay = "{delay}"\nqueue = 1000\n'
+        for a, b, rate, delay in wires
+    )
+    text = ONE.replace('topology.words = "linear,4,wire=10Mb/s,delay=5ms,queue=50"\n', "")
+    text = text.replace('"n4"', '"n3"').replace(
+        "[[scenario.flow]]", nodes + lines + "[[scenario.flow]]"
+    )
+    words = "Connections lost nothing yet, and filled a queue all the time (only)"
+    assert words in said(ran(tmp_path / "long", text), "rtt_p95")
+    short = text.replace("queue = 1000", "queue = 30")
+    assert words not in said(ran(tmp_path / "short", short), "rtt_p95")
+
+
+def test_radios_behind_a_full_wire_are_told(tmp_path: Path) -> None:
+    wires = [{"from": "s", "to": "g", "packets": 100, "bytes": 120_000}]
+    flows = [{"start_s": 1.0, "last_byte_s": 2.0}]
+    topology = {"wire": [{"a": "s", "b": "g", "rate": "1Mb/s", "overhead": 0}]}
+    told = narrow.columns({"wires": wires, "flows": flows}, {"topology": topology})
+    assert told == {"fullest_wire": 0.96}
+    assert narrow.columns({"flows": flows}, {"topology": topology}) == {}
+    topo = """
+[[scenario.topology.node]]
+name = "s"
+wired_only = true
+[[scenario.topology.node]]
+name = "n1"
+position = [0.0, 0.0, 0.0]
+[[scenario.topology.node]]
+name = "n2"
+position = [5.0, 0.0, 0.0]
+[[scenario.topology.wire]]
+a = "s"
+b = "n1"
+rate = "1Mb/s"
+delay = "1ms"
+[[scenario.flow]]"""
+    text = ONE.replace('topology.words = "linear,4,wire=10Mb/s,delay=5ms,queue=50"\n', "")
+    text = text.replace('"n1"', '"s"').replace('"n4"', '"n2"').replace("[[scenario.flow]]", topo)
+    text += '[vary.rates]\na = { "radio.rate" = "6Mb/s" }\nb = { "radio.rate" = "24Mb/s" }\n'
+    full = "A wire was full in all compared cells (a 100%, b 100% of its rate)"
+    assert full in said(ran(tmp_path, text), "goodput")
+    text = text.replace('rate = "1Mb/s"', 'rate = "100Mb/s"')
+    assert "A wire was full" not in said(ran(tmp_path / "b", text), "goodput")
+
+
+def test_shares_of_flows_that_stand_still_by_turns_are_told(tmp_path: Path) -> None:
+    for still, is_told in ((30.0, True), (1.0, False)):
+        flows = [{"last_byte_s": None, "finished": False, "timeout_s": still, "timeouts": 9}] * 2
+        found = made(tmp_path / str(still), {"tcp-reno": flows, "tcp-newreno": flows})
+        words = "flows waited for timeouts meanwhile (tcp-reno 50%, tcp-newreno 50% of their time)"
+        assert (words in said(found, "jain")) == is_told
+        assert "by turns" not in said(found, "goodput")
+
+
+def test_sizes_without_bound_are_told(tmp_path: Path) -> None:
+    flows = [{"last_byte_s": 4.0}, {"last_byte_s": 5.0}]
+    both = {"tcp-reno": flows, "tcp-newreno": flows}
+    for name, more, is_told in (("a", "", True), ("b", "shape = 3.0", False)):
+        text = PLAN.replace('app = "file"\nbytes = "1M"', f'app = "http"\npause = "1s"\n{more}')
+        found = made(tmp_path / name, both, text=text)
+        assert ("heavy-tailed (`http`, shape 1.5)" in said(found, "delay")) == is_told
+
+
+def test_placements_that_were_drawn_again_are_told() -> None:
+    text = PLAN.replace('"linear,2"', '"random,{nodes},area=200x200"') + "nodes = [5, 20]\n"
+    assert any("until they are connected" in w for w in selected.warnings(plans.parse(text)))
+    same = text.replace("[5, 20]", "[20]")
+    assert not selected.warnings(plans.parse(same))
+    line = text.replace("random,{nodes},area=200x200", "linear,{nodes}")
+    assert not selected.warnings(plans.parse(line))
+
+
+def test_standards_at_their_slowest_rates_are_told() -> None:
+    text = PLAN + '[vary.standards]\na = {}\nb = { "channel.standard" = "802.11b" }\n'
+    assert any("1 Mb/s of 802.11b" in w for w in misnamed.warnings(plans.parse(text)))
+
+
+def test_an_algorithm_beside_the_slowest_rate_is_told() -> None:
+    text = PLAN + '[vary.rates]\nfixed = {}\nm = { "radio.rate_control" = "minstrel" }\n'
+
+    def told(text: str) -> bool:
+        return any("slowest rate" in words for words in misnamed.warnings(plans.parse(text)))
+
+    assert told(text)
+    assert not told(text.replace("[scenario]", '[scenario]\nradio.rate = "24Mb/s"'))
+    assert not told(text.replace("m = {", "k = { \"radio.rate_control\" = 'fixed' }\n#"))
+
+
+def one_of_each(folder: Path, ends: list[float], text: str = PLAN) -> wifu.Results:
+    """A file per run and protocol that took so long."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        flow = {"id": 1, "protocol": "tcp-reno", "app": "file", "start_s": 0.0, "bytes": 10**6}
+        end = ends[scenario["run"] - 1]
+        if scenario["flow"][0]["protocol"] == "tcp-newreno":
+            end = other[scenario["run"] - 1]
+        flow |= {"last_byte_s": end, "finished": True}
+        return FakeResult({"sim_seconds": 60.0, "flows": [flow]}, {})
+
+    other = [end * 1.0001 for end in ends]
+    text = text.replace("runs = 8", f"runs = {len(ends)}").replace("copies = 2\n", "")
+    return wifu.campaign(plans.parse(text), folder, runner=runner)
+
+
+def test_a_few_runs_that_make_the_mean_are_told(tmp_path: Path) -> None:
+    rare = one_of_each(tmp_path / "a", [1.0, 1.1, 1.2, 0.9, 1.0, 1.1, 10.0, 1.2])
+    words = "(tcp-reno 1 of 8, tcp-newreno 1 of 8): mean and interval hang on how many"
+    assert words in said(rare, "delay") and words in said(rare, "goodput")
+    even = one_of_each(tmp_path / "b", [1.0, 1.1, 1.2, 0.9, 1.0, 1.1, 1.3, 1.2])
+    assert "far from the others" not in said(even, "delay")
+
+
+@pytest.mark.parametrize(("ratio", "why"), [(1.004, compared.TRIVIAL), (1.006, ""), (0.996, None)])
+def test_differences_too_small_to_be_of_use_have_no_colour(ratio: float, why: str | None) -> None:
+    row = {"n": 8, "ratio": ratio, "low": ratio - 1e-4, "high": ratio + 1e-4, "identical": False,
+           "p_holm": 0.01}  # fmt: skip
+    found = compared.told(row, "goodput")
+    assert found.why == (compared.TRIVIAL if why is None else why) and found.clear == (
+        not found.why
+    )
+
+
+def test_means_of_rates_are_told_beside_bytes_by_time(tmp_path: Path) -> None:
+    def flows(*ends: float) -> list[dict[str, Any]]:
+        return [{"last_byte_s": end} for end in ends]
+
+    of = {"tcp-reno": flows(1.0, 10.0), "tcp-newreno": flows(1.9, 2.0)}
+    found = made(tmp_path / "a", of)
+    why = "in another order by the times that files took"
+    assert "by all of their time it is less (tcp-reno 1.46 Mb/s, not 4.42)" in said(
+        found, "goodput"
+    )
+    assert why in unlike.reasons(found, found.plan.cells, "goodput")
+    even = made(tmp_path / "b", {"tcp-reno": flows(1.0, 1.1), "tcp-newreno": flows(1.9, 2.0)})
+    assert why not in unlike.reasons(even, even.plan.cells, "goodput")
+    assert "mean of their rates" not in said(even, "goodput")
+
+
+def test_losses_that_hardly_happened_are_told(tmp_path: Path) -> None:
+    text = UDP.replace("queue=50", "queue=50,loss={lossy}") + 'rate = "100k"\nstart = "0.1s"\n'
+    text = text.replace("goodput", "loss") + '[vary]\nlossy = ["0.01%", "10%"]\n'
+    told = said(ran(tmp_path, text), "goodput")
+    assert (
+        "hardly any was lost (0.01 " in told and "10 " not in told.partition("hardly any")[2][:40]
+    )
+
+
+def test_flows_that_waited_when_runs_ended_are_told(tmp_path: Path) -> None:
+    for name, last, is_told in (("a", 20.0, True), ("b", 59.0, False)):
+        flows = [{"last_byte_s": last, "finished": False, "timeout_s": 39.0, "timeouts": 4}]
+        found = made(tmp_path / name, {"tcp-reno": flows, "tcp-newreno": flows})
+        told = "(of flows: tcp-reno 100%, up to 40 s, tcp-newreno 100%, up to 40 s)"
+        assert (told in said(found, "goodput")) == is_told
+
+
+def test_routes_of_unlike_length_in_one_mean_are_told(tmp_path: Path) -> None:
+    text = PLAN.replace("runs = 8", "runs = 4").replace("copies = 2\n", "")
+
+    def results(folder: Path, far: int) -> wifu.Results:
+        def runner(scenario: dict[str, Any]) -> FakeResult:
+            hops = 1 if scenario["run"] < 3 else far
+            flow = {"id": 1, "protocol": "tcp-reno", "app": "file", "start_s": 0.0, "hops": hops}
+            flow |= {"last_byte_s": 2.0 * hops + 0.1 * scenario["run"], "finished": True}
+            return FakeResult({"sim_seconds": 60.0, "flows": [flow | {"bytes": 10**6}]}, {})
+
+        return wifu.campaign(plans.parse(text), folder, runner=runner)
+
+    told = said(results(tmp_path / "a", 3), "goodput")
+    assert "tcp-reno: 3.72 Mb/s over 1 (2), 1.26 Mb/s over 3 (2)" in told
+    assert "Routes are not equally long in all runs" not in said(
+        results(tmp_path / "b", 1), "goodput"
+    )
+
+
+def test_exact_values_are_of_their_moments(tmp_path: Path) -> None:
+    text = ONE.replace("runs = 2", "deterministic = true").replace('jitter = "50ms"\n', "")
+    far = text + '[[scenario.flow]]\nfrom = "n2"\nto = "n4"\nprotocol = "tcp-newreno"\n'
+    assert "values are exact of these very moments" in said(ran(tmp_path / "a", far), "goodput")
+    assert "very moments" not in said(ran(tmp_path / "b", text), "goodput")

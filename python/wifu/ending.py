@@ -1,0 +1,47 @@
+"""Flows that waited when their run ended, and had for long: their goodput is of when that was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wifu.cells import Cell
+from wifu.metrics import parts
+from wifu.rows import RATES, Results, carriers, rows_of
+from wifu.stamps import first
+
+LONG = 0.1
+"""For more than such a part of its time nothing arrived of a flow until the end."""
+
+OFTEN = 0.2
+"""Of more of a cell's flows and runs than this share it is told."""
+
+MOST = 4
+"""Cells that are named."""
+
+
+def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Cells of which it is so, with for how long."""
+    measured = results.plan.measure.mode in ("transfer", "receiver")
+    if parts(metric)[0] not in RATES or not measured:
+        return ""
+    rows = carriers(rows_of(results, cells), metric)
+    rows = rows[rows["flow_protocol"].ne("udp") & rows["bytes"].gt(0) & rows["last_byte_s"].notna()]
+    if "timeout_s" not in rows or rows.empty:
+        return ""
+    silent = rows["sim_seconds"] - rows["last_byte_s"].astype(float)
+    lasted = rows["sim_seconds"] - rows["start_s"].astype(float).fillna(0.0)
+    waits = rows["finished"].eq(False) & (silent > LONG * lasted) & rows["timeout_s"].gt(0)
+    by = waits.groupby(rows["cell"]).mean()
+    longest = silent.where(waits).groupby(rows["cell"]).max()
+    found = [
+        f"{c.name} {by[c.name]:.0%}, up to {longest[c.name]:.3g} s"
+        for c in cells
+        if by.get(c.name, 0.0) > OFTEN
+    ]
+    if not found:
+        return ""
+    return (
+        "Flows waited for timeouts when their run ended, and nothing of them had arrived for more "
+        f"than a tenth of their time (of flows: {first(found, MOST)}): how much of such a wait is "
+        "in goodput is by when runs end. Longer runs tell what they come to."
+    )

@@ -1,0 +1,90 @@
+"""Delays in queues that still grow when runs end: they are of how long runs are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from wifu.cells import Cell
+from wifu.metrics import of_datagrams, parts
+from wifu.rows import Results, rows_of
+from wifu.stamps import first
+
+INSIDE = 0.01
+"""Of more of its datagrams than this share, which wait when a run ends, it is told."""
+
+GROWN = 1.5
+"""So many times as long what waits at the end would take to be sent, as half of all had waited: a
+queue that grows evenly has twice that, one that does not grow once.
+"""
+
+LATER, NEARLY, FILLED = 1.1, 0.98, 2.0
+"""The smoothed round trip at the end is so many times the median, the 95th percentile and the
+smallest one at least, where a queue grows.
+"""
+
+MOSTLY = 0.5
+"""In more of a cell's flows and runs."""
+
+MOST = 4
+"""Cells that are named."""
+
+
+OF_TRIPS = ("srtt", "retransmissions", "timeouts", "fast_retransmits", "loss")
+"""Metrics of connections that tell of queues, beside percentiles of round trips."""
+
+
+def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Cells of which it is so, of datagrams and of connections."""
+    if "packets_inside" not in results.flows:
+        return ""
+    base, only = parts(metric)
+    rows = rows_of(results, cells)
+    rows = rows if only is None else rows[rows["flow"] == only]
+    datagrams = rows["flow_protocol"].eq("udp")
+    if of_datagrams(metric) and (found := _named(_waiting(rows[datagrams]), cells)):
+        return (
+            f"Datagrams waited in queues that still grew when runs ended ({found}): more was sent "
+            "than the way carries, and such delays are of how long a run is and of how much a "
+            "queue holds, not of the path. A lower `rate`, or goodput and losses, tell what it "
+            "carries."
+        )
+    over = rows[~datagrams & rows["retransmissions"].eq(0)]
+    of_trips = base in OF_TRIPS or base.startswith("rtt_p")
+    if of_trips and (found := _named(_longest(over), cells)):
+        return (
+            f"Connections lost nothing yet, and filled a queue all the time ({found}): round trips "
+            "are of how long a run is, and so is that nothing was lost. A longer `stop.time`, or a "
+            "shorter queue, tells what they come to."
+        )
+    return ""
+
+
+def _named(grows: pd.DataFrame, cells: Sequence[Cell]) -> str:
+    """The cells in most of whose flows it is so."""
+    often = grows.groupby("cell")["grows"].mean()
+    return first([c.name for c in cells if often.get(c.name, 0.0) > MOSTLY], MOST)
+
+
+def _waiting(rows: pd.DataFrame) -> pd.DataFrame:
+    """Datagrams: whether what waits at the end takes much longer to be sent than half of them had
+    waited.
+    """
+    known = rows[["packets_inside", "packets_sent", "one_way_p50_s", "until_s"]].astype(float)
+    share = known["packets_inside"] / known["packets_sent"].where(lambda sent: sent > 0)
+    until = known["until_s"].clip(upper=rows["sim_seconds"]).fillna(rows["sim_seconds"])
+    waits = share * (until - rows["start_s"].astype(float).fillna(0.0))
+    grows = (share > INSIDE) & (waits > GROWN * known["one_way_p50_s"])
+    return pd.DataFrame({"cell": rows["cell"], "grows": grows})[share.notna()]
+
+
+def _longest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Connections: whether the last round trips are the longest, and far above the path's."""
+    if "rtt_p95_s" not in rows:
+        return pd.DataFrame({"cell": [], "grows": []})
+    known = rows[["srtt_s", "min_rtt_s", "rtt_p50_s", "rtt_p95_s"]].astype(float)
+    last = known["srtt_s"]
+    grows = (last > LATER * known["rtt_p50_s"]) & (last > NEARLY * known["rtt_p95_s"])
+    grows &= (last > FILLED * known["min_rtt_s"]) & rows["finished"].eq(False)
+    return pd.DataFrame({"cell": rows["cell"], "grows": grows})[known.notna().all(axis=1)]

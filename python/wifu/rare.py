@@ -1,0 +1,48 @@
+"""Losses that a plan has happen, of which hardly any did: what they do is not in such numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wifu.cells import Cell
+from wifu.cutoff import OF_FINISHED
+from wifu.metrics import parts
+from wifu.outlets import topology_of, wires_of
+from wifu.rows import RATES, Results, rows_of
+from wifu.stamps import first
+
+FEW = 5
+"""Up to so many packets lost in all runs of a cell."""
+
+MOST = 4
+"""Cells that are named."""
+
+
+def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Cells with lossy wires, or handlers that drop, in which next to nothing was lost."""
+    if parts(metric)[0] not in (*RATES, *OF_FINISHED) or "packets_inside" not in results.flows:
+        return ""
+    rows = rows_of(results, cells)
+    names = ["packets_sent", "packets_copies", "packets_delivered", "packets_inside"]
+    sums = rows.groupby("cell")[names].sum(min_count=1).astype(float)
+    lost = sums.iloc[:, 0] + sums.iloc[:, 1] - sums.iloc[:, 2] - sums.iloc[:, 3]
+    runs = rows.groupby("cell")["run"].nunique()
+    found = [
+        f"{c.name} {max(0.0, lost[c.name]):.0f} in {runs[c.name]} runs"
+        for c in cells
+        if _lossy(c) and lost.get(c.name, FEW + 1) <= FEW
+    ]
+    if not found:
+        return ""
+    return (
+        "Wires or handlers lose packets by chance, and hardly any was lost "
+        f"({first(found, MOST)}): what a loss does is hardly in these numbers, and decides a mean "
+        "over many more runs. More `runs`, or longer ones, meet it."
+    )
+
+
+def _lossy(cell: Cell) -> bool:
+    wires = wires_of(topology_of(cell.scenario))
+    handlers = cell.scenario.get("handler") or []
+    drops = any(isinstance(h, dict) and h.get("use") == "drop" for h in handlers)
+    return drops or any(str(w.get("loss", "0")).strip("0.%") for w in wires)

@@ -1,0 +1,122 @@
+"""Ways of flows that are not what one takes for granted: acknowledgements that come back another
+way than data went, flows between the same two nodes of which one has the shorter way, and totals of
+both directions of wires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wifu.cells import Cell
+from wifu.metrics import parts
+from wifu.outlets import data_ends, topology_of, wires_of
+from wifu.rows import RATES, Results, carriers, flows_of, rows_of
+from wifu.stamps import first
+from wifu.transfers import of_tcp
+
+MOST = 4
+"""Flows and cells that are named."""
+
+MOSTLY = 0.5
+"""In more of a cell's runs, and it is told."""
+
+TWICE = 2
+"""So many times as many hops in one run of a flow as in another."""
+
+APART = 0.05
+"""Ways are not equally long from this share of their hops on."""
+
+
+def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What is told of the ways of a metric's flows."""
+    if parts(metric)[0] not in RATES:
+        return ""
+    said = (
+        _back(results, cells, metric), _unlike(results, cells, metric), _both(cells, metric),
+        _mixed(results, cells, metric),
+    )  # fmt: skip
+    return " ".join(filter(None, said))
+
+
+def _back(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    rows = carriers(rows_of(results, cells), metric)
+    if "other_way_back" not in rows:  # of an older lab
+        return ""
+    # Between the ends alone: what lanes say to each other is no way back.
+    known = rows[rows["other_way_back"].notna()]
+    known = known[known["flow_protocol"].astype(str).map(of_tcp).astype(bool)]
+    shares = known["other_way_back"].eq(True).groupby([known["cell"], known["flow"]]).mean()
+    often = shares[shares > MOSTLY].index
+    found = [f"flow {n} in {c.name}" for c in cells for cell, n in often if cell == c.name]
+    if not found:
+        return ""
+    return (
+        f"Acknowledgements came back over other links than data went ({first(found, MOST)}): what "
+        "links on one way do is not what holds up both. `results.hops()` has either way."
+    )
+
+
+def _unlike(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows between the same two nodes whose ways are not equally long."""
+    rows = carriers(rows_of(results, cells), metric)
+    if "flow_hops" not in rows:
+        return ""
+    told: list[str] = []
+    for cell, own in rows[rows["flow_hops"].notna()].groupby("cell", sort=False):
+        ends = [" and ".join(sorted(map(str, e))) for e in own[["flow_from", "flow_to"]].to_numpy()]
+        for both, flows in own.groupby(ends):
+            far = flows.groupby("flow")["flow_hops"].mean()
+            if far.max() - far.min() > APART * far.max():
+                told.append(
+                    f"between {both} flow {far.idxmin()} has {far.min():.3g} and flow "
+                    f"{far.idxmax()} {far.max():.3g} hops ({cell})"
+                )
+    if not told:
+        return ""
+    return (
+        f"Flows between the same nodes do not take the same way: {first(told, MOST)}. What one has "
+        "more of is then of its way, not only of what it runs over, or of its direction."
+    )
+
+
+def _mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Runs whose routes are not equally long, though they are of one cell and one flow."""
+    rows = carriers(rows_of(results, cells), metric)
+    if "flow_hops" not in rows:
+        return ""
+    rows = rows[rows["flow_hops"].notna() & rows["goodput_bps"].notna()]
+    told = []
+    for cell in cells:
+        own = rows[rows["cell"] == cell.name]
+        spread = own.groupby("flow")["flow_hops"].agg(["min", "max"])
+        if len(spread) and (spread["max"] >= TWICE * spread["min"]).any():
+            by = own.groupby("flow_hops")["goodput_bps"].agg(["mean", "size"])
+            shown = [f"{m / 1e6:.3g} Mb/s over {h:g} ({n:g})" for h, (m, n) in by.iterrows()]
+            told.append(f"{cell.name}: {', '.join(shown)}")
+    if not told:
+        return ""
+    return (
+        "Routes are not equally long in all runs of a cell, and are in one mean, in which short "
+        f"ones weigh most (goodput of a flow by hops, and of how many: {first(told, MOST)}). What "
+        "a level does over long ones `results.flows` tells (`flow_hops`)."
+    )
+
+
+def _both(cells: Sequence[Cell], metric: str) -> str:
+    """Totals of flows of which some go one way over wires, and others the other."""
+    if parts(metric)[0] not in ("aggregate", "sum_rates"):
+        return ""
+    found = [cell.name for cell in cells if _opposed(cell)]
+    if not found:
+        return ""
+    return (
+        f"Flows go both ways in {first(found, MOST)}, and a wire carries as much each way: a total "
+        "may be twice what a wire carries."
+    )
+
+
+def _opposed(cell: Cell) -> bool:
+    every = [flow for _, flow in flows_of(cell) if flow.get("protocol") != "udp"]
+    ends = {data_ends(flow) for flow in every if "from" in flow and "to" in flow}
+    opposed = any((b, a) in ends for a, b in ends)
+    return opposed and bool(wires_of(topology_of(cell.scenario)))
