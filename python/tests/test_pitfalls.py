@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake import FakeResult
 from test_cautions import PLAN, made, said
-from test_limited import ONE, WIRES, ran
+from test_limited import FILE, ONE, WIRES, ran
 
 import wifu
 from wifu import compared, misnamed, narrow, offers, selected, unlike
@@ -172,7 +172,7 @@ def one_of_each(folder: Path, ends: list[float], text: str = PLAN) -> wifu.Resul
 
 def test_a_few_runs_that_make_the_mean_are_told(tmp_path: Path) -> None:
     rare = one_of_each(tmp_path / "a", [1.0, 1.1, 1.2, 0.9, 1.0, 1.1, 10.0, 1.2])
-    words = "(tcp-reno 1 of 8, tcp-newreno 1 of 8): mean and interval hang on how many"
+    words = "(tcp-reno 1 of 8, tcp-newreno 1 of 8 runs): mean and interval hang on how many"
     assert words in said(rare, "delay") and words in said(rare, "goodput")
     even = one_of_each(tmp_path / "b", [1.0, 1.1, 1.2, 0.9, 1.0, 1.1, 1.3, 1.2])
     assert "far from the others" not in said(even, "delay")
@@ -245,3 +245,50 @@ def test_exact_values_are_of_their_moments(tmp_path: Path) -> None:
     far = text + '[[scenario.flow]]\nfrom = "n2"\nto = "n4"\nprotocol = "tcp-newreno"\n'
     assert "values are exact of these very moments" in said(ran(tmp_path / "a", far), "goodput")
     assert "very moments" not in said(ran(tmp_path / "b", text), "goodput")
+
+
+def test_who_lost_something_is_counted_among_those_that_fill_a_queue(tmp_path: Path) -> None:
+    """One flow of many that lost nothing yet says nothing of a cell."""
+    trips = {"p50_s": 0.1, "p95_s": 0.2, "p99_s": 0.2, "samples": 100}
+    filling = {
+        "last_byte_s": 59.0, "finished": False, "srtt_s": 0.2, "min_rtt_s": 0.01, "rtt": trips,
+        "retransmissions": 0, "packets": {"sent": 100, "inside": 1, "delivered": 99},
+    }  # fmt: skip
+    losing = filling | {"retransmissions": 3}
+    for name, flows, is_told in (
+        ("a", [filling, filling], True),
+        ("b", [filling, *[losing] * 7], False),
+    ):
+        found = made(tmp_path / name, {"tcp-reno": flows, "tcp-newreno": flows})
+        assert ("filled a queue all the time" in said(found, "rtt_p95")) == is_told
+
+
+def test_delays_of_datagrams_that_begin_later_are_of_what_began(tmp_path: Path) -> None:
+    text = FILE + '[[scenario.flow]]\nfrom = "n1"\nto = "n4"\nprotocol = "udp"\nrate = "50k"\n'
+    found = ran(tmp_path, text + 'start = "3s"\ntime = "2s"\n')
+    assert "flow 2 begins" in said(found, "goodput")
+    assert "flow 2 begins" not in said(found, "one_way_p95") + said(found, "loss")
+
+
+def test_three_protocols_whose_order_by_times_is_another(tmp_path: Path) -> None:
+    text = PLAN.replace('"tcp-newreno"]', '"tcp-newreno", "tcp-sack"]')
+
+    def flows(*ends: float) -> list[dict[str, Any]]:
+        return [{"last_byte_s": end} for end in ends]
+
+    of = {"tcp-reno": flows(1.0, 10.0), "tcp-newreno": flows(1.9, 2.0), "tcp-sack": flows(3.0, 3.1)}
+    found = made(tmp_path, of, text=text)
+    assert "where the order of both is not the same" in said(found, "goodput")
+
+
+def test_what_pauses_or_reaches_is_looked_at_whole(tmp_path: Path) -> None:
+    reach = PLAN.replace('"linear,2"', '"random,5"')
+    for key in ("propagation.exponent", "topology.propagation.exponent"):
+        levels = f'[vary.reach]\na = {{ "{key}" = 3.0 }}\nb = {{ "{key}" = 3.5 }}\n'
+        assert selected.warnings(plans.parse(reach + levels)), key
+    talk = UDP + 'rate = "1M"\napp = "onoff"\non = "1s"\noff = "1s"\n'
+    assert "All that was offered" not in said(ran(tmp_path, talk), "goodput")
+    paused = [{"last_byte_s": 20.0, "finished": False, "timeout_s": 1.0, "requests": []}]
+    asking = PLAN.replace('app = "file"\nbytes = "1M"', 'app = "request"')
+    found = made(tmp_path / "p", {"tcp-reno": paused, "tcp-newreno": paused}, text=asking)
+    assert "Flows waited for timeouts when" not in said(found, "goodput")

@@ -57,8 +57,8 @@ def _few(rare: Sequence[str]) -> str:
     if not rare:
         return ""
     return (
-        f"A few runs are far from the others, at {RARE:g} times the median or more, or at that "
-        f"part of it or less ({first(rare, MOST)}): mean and interval hang on how many there "
+        f"A few runs are far from the others, at more than {RARE:g} times the median or less than "
+        f"1/{RARE:g} of it ({first(rare, MOST)} runs): mean and interval hang on how many there "
         "happened to be, and of few runs intervals miss the true mean more often than in 5 %. More "
         "runs, or the median, tell more."
     )

@@ -55,7 +55,8 @@ def html_of(results: Results) -> str:
         " (Δ) mean differences where a ratio says nothing, with 95 % intervals; p of a paired "
         f"permutation test of no difference, corrected by {HOLM}. Green is better, red worse: p is "
         f"below {LEVEL:g} and the interval leaves out 1 (a difference's 0), or there is none, as "
-        "nothing varies; grey is neither. Where all runs were identical nothing is tested."
+        f"nothing varies, and a ratio is {compared.SMALL:.1%} off at least; grey is neither. Where "
+        "all runs were identical nothing is tested."
     )
     if plan.deterministic:
         told, beyond = "Ratios; nothing is random here, so they are exact.", []

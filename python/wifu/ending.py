@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wifu.cells import Cell
+from wifu.demand import PACED
 from wifu.metrics import parts
-from wifu.rows import RATES, Results, carriers, rows_of
+from wifu.rows import RATES, Results, carriers, flows_of, rows_of
 from wifu.stamps import first
 
 LONG = 0.1
@@ -25,6 +26,10 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if parts(metric)[0] not in RATES or not measured:
         return ""
     rows = carriers(rows_of(results, cells), metric)
+    # Who pauses is silent of itself.
+    paced = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in PACED}
+    keys = zip(rows["cell"], rows["flow"], strict=True)
+    rows = rows[[(cell, int(n)) not in paced for cell, n in keys]]
     rows = rows[rows["flow_protocol"].ne("udp") & rows["bytes"].gt(0) & rows["last_byte_s"].notna()]
     if "timeout_s" not in rows or rows.empty:
         return ""

@@ -50,7 +50,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
             "queue holds, not of the path. A lower `rate`, or goodput and losses, tell what it "
             "carries."
         )
-    over = rows[~datagrams & rows["retransmissions"].eq(0)]
+    over = rows[~datagrams]
     of_trips = base in OF_TRIPS or base.startswith("rtt_p")
     if of_trips and (found := _named(_longest(over), cells)):
         return (
@@ -87,4 +87,5 @@ def _longest(rows: pd.DataFrame) -> pd.DataFrame:
     last = known["srtt_s"]
     grows = (last > LATER * known["rtt_p50_s"]) & (last > NEARLY * known["rtt_p95_s"])
     grows &= (last > FILLED * known["min_rtt_s"]) & rows["finished"].eq(False)
+    grows &= rows["retransmissions"].eq(0)
     return pd.DataFrame({"cell": rows["cell"], "grows": grows})[known.notna().all(axis=1)]

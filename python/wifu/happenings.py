@@ -13,9 +13,11 @@ import pandas as pd
 
 from wifu import values
 from wifu.cells import Cell
+from wifu.cutoff import OF_FINISHED
 from wifu.errors import LabError
+from wifu.metrics import of_datagrams, parts
 from wifu.outlets import topology_of
-from wifu.rows import Results, alongside, carriers, ends, flows_of, rows_of
+from wifu.rows import RATES, Results, alongside, carriers, ends, flows_of, rows_of
 from wifu.stamps import first
 
 MOST = 4
@@ -59,12 +61,22 @@ def _begun(cell: Cell, own: set[int]) -> Iterator[tuple[float, str]]:
                 yield at, f"flow {n} begins"
 
 
+def _measured(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """The flows that a metric is of: rates and times are of connections where there are any, delays
+    of datagrams of these, and what is lost is of all.
+    """
+    rows, (base, only) = rows_of(results, cells), parts(metric)
+    if only is not None or base in (*RATES, *OF_FINISHED):
+        return carriers(rows, metric)
+    return rows[rows["flow_protocol"].eq("udp")] if of_datagrams(metric) else rows
+
+
 def _missed(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     """In which share of a cell's runs each of these comes when all flows that the metric is of are
     over: a row for each, by when and what it is, a column for each cell; nan where a cell has no
     such thing.
     """
-    rows = carriers(rows_of(results, cells), metric)
+    rows = _measured(results, cells, metric)
     if "sim_seconds" not in rows or "start_s" not in rows:
         return pd.DataFrame()
     over = ends(rows).groupby([rows["cell"], rows["run"]]).max()

@@ -5,6 +5,7 @@ ten times as long counts for a tenth among rates, and for ten among times.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import pandas as pd
 
@@ -45,11 +46,8 @@ def _both(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
 def turned(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether two cells are in another order by times than by rates."""
     both = _both(results, cells, metric)
-    if len(both) < 2:
-        return False
-    ratio = both.iloc[0] / both.iloc[1]
-    fast, slow = float(ratio.max()), float(ratio.min())
-    return len(both) == 2 and slow * CLEAR < 1.0 < fast / CLEAR
+    ratios = [both.loc[a] / both.loc[b] for a, b in combinations(both.index, 2)]
+    return any(float(r.min()) * CLEAR < 1.0 < float(r.max()) / CLEAR for r in ratios)
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from wifu.cells import Cell
+from wifu.demand import PACED
 from wifu.metrics import parts
 from wifu.rows import Results, carriers, flows_of, rows_of
 from wifu.stamps import first
@@ -37,7 +38,12 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 
 def _datagrams(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
-    rated = {(c.name, n) for c in cells for n, flow in flows_of(c) if "rate" in flow}
+    rated = {
+        (c.name, n)
+        for c in cells
+        for n, flow in flows_of(c)
+        if "rate" in flow and flow.get("app") not in PACED
+    }
     rows = carriers(rows_of(results, cells), metric)
     keys = zip(rows["cell"], rows["flow"], strict=True)
     own = pd.Series([(cell, int(n)) in rated for cell, n in keys], rows.index, dtype=bool)
@@ -64,6 +70,8 @@ def _refused(results: Results, cells: Sequence[Cell], metric: str) -> str:
     rows = rows if only is None else rows[rows["flow"] == only]
     names = ["own_full", "packets_sent", "packets_delivered", "packets_inside"]
     sums = rows.groupby("cell")[names].sum().astype(float)
+    # What a transport of the same node shut out is told beside it.
+    sums["own_full"] -= rows["crowded_out"].astype(float).groupby(rows["cell"]).sum()
     lost = sums["packets_sent"] - sums["packets_delivered"] - sums["packets_inside"]
     told = [
         f"{c.name} {sums['own_full'][c.name] / lost[c.name]:.0%}"

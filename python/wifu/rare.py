@@ -45,4 +45,4 @@ def _lossy(cell: Cell) -> bool:
     wires = wires_of(topology_of(cell.scenario))
     handlers = cell.scenario.get("handler") or []
     drops = any(isinstance(h, dict) and h.get("use") == "drop" for h in handlers)
-    return drops or any(str(w.get("loss", "0")).strip("0.%") for w in wires)
+    return drops or any(str(w.get("loss", "0")).strip("0.% ") for w in wires)

@@ -152,7 +152,7 @@ def tell(
     _note(results.plan, told)
     if again:
         what = "warning holds" if again == 1 else "warnings hold"
-        screen.print(f"{again} {what} here, too, that stand above already", highlight=False)
+        screen.print(f"{again} {what} here, too, told above already", highlight=False)
     if left_out := skipped.sentence(results.plan):
         screen.print(escape(left_out), highlight=False)
     if more := results.plan.metrics[1:]:

@@ -11,6 +11,9 @@ from typing import Any
 from wifu.outlets import topology_of
 from wifu.plan import Plan
 
+REACH = ("power_dbm", "gain_db", "attenuation_db", "noise_figure_db", "noise_dbm", "rate")
+"""Keys of radios by which links reach further or less far."""
+
 
 def warnings(plan: Plan) -> list[str]:
     """Where levels change how densely nodes stand, or how far they reach."""
@@ -33,8 +36,9 @@ def _drawn(scenario: Mapping[str, Any]) -> str:
     accepts = isinstance(placement, Mapping) and placement.get("accept")
     if not accepts and not words.startswith("random,"):
         return ""
-    about = {key: topology.get(key) for key in ("placement", "words", "propagation", "channel")}
-    radio = scenario.get("radio")
-    reach = ("power_dbm", "gain_dbi", "gain_db", "noise_figure_db", "attenuation_db", "rate")
-    own = {k: radio.get(k) for k in reach} if isinstance(radio, Mapping) else {}
-    return json.dumps([about, own], sort_keys=True, default=str)
+    tables = ("placement", "words", "propagation", "channel", "radio")
+    about = [{key: of.get(key) for key in tables} for of in (topology, scenario)]
+    for of in about:
+        if isinstance(radio := of["radio"], Mapping):
+            of["radio"] = {key: radio.get(key) for key in REACH}
+    return json.dumps(about, sort_keys=True, default=str)

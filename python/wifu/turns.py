@@ -50,15 +50,16 @@ def turns(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def tails(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Where means are of files whose sizes are heavy-tailed."""
-    if parts(metric)[0] not in (*RATES, *OF_FINISHED):
+    base, only = parts(metric)
+    if base not in (*RATES, *OF_FINISHED) or base == "delay_median":
         return ""
     rows = rows_of(results, cells)
     runs = rows.groupby("cell")["run"].nunique()
     found = {
         c.name: float(flow.get("shape", 1.5))
         for c in cells
-        for _, flow in flows_of(c)
-        if flow.get("app") == "http" and runs.get(c.name, FEW) < FEW
+        for n, flow in flows_of(c)
+        if flow.get("app") == "http" and only in (None, n) and runs.get(c.name, FEW) < FEW
         and float(flow.get("shape", 1.5)) < HEAVY
     }  # fmt: skip
     if not found:
