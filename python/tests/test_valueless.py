@@ -55,7 +55,7 @@ def test_what_holds_of_several_substrates_stands_on_the_screen_once(
         screen.tell(results.folder, Summary("complete", 16), True, told)
     said = capsys.readouterr().out
     assert said.count("delay: there is no value") == 1
-    assert "here, too, that stand above already" in said or "holds here, too" in said
+    assert "here, too, told above already" in said or "holds here, too" in said
 
 
 def test_the_screen_has_no_colours_to_be_without() -> None:

@@ -514,8 +514,9 @@ class _Reader(Tables):
         if isinstance(scenario.get("flow"), dict):
             raise PlanError("is a list: write [[scenario.flow]]", "scenario.flow")
         baseline = self.source.get("baseline")
-        self._check_baseline(pair, baseline, axes)
+        # What nothing fills is told first: it may be why there is no axis to compare along.
         cells = self._cells(scenario, declared, axes, zipped, skip)
+        self._check_baseline(pair, baseline, axes)
         _bounded(len(cells), most, counts)
         figures = self._figures(names, pair)
         self._flows(cells, until)

@@ -443,7 +443,14 @@ fn unknown<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> String {
     let what = match key {
         "bw" | "bandwidth" => String::from("; wires are wire=10Mb/s, and radios rate=24Mb/s"),
         "k" | "n" | "nodes" => format!("; how many nodes there are stands alone: linear,{{{key}}}"),
-        _ => names::hint(key, known),
+        "dist" | "distance" | "d" => {
+            String::from("; nodes of a row stand spacing=25 apart, in metres")
+        }
+        "limit" | "buffer" | "max_queue_size" => {
+            String::from("; packets that wait in front of a wire are queue=50")
+        }
+        "standard" => String::from("; it is a key beside them: topology.channel.standard=802.11b"),
+        _ => return names::unknown("key", key, known),
     };
     format!("no key is called `{key}`{what}")
 }

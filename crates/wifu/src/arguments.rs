@@ -132,9 +132,21 @@ fn elsewhere(command: &str, option: &str, words: &[&str]) -> Option<String> {
             &option[2..],
             given(option, "VALUE")
         )),
-        ("sim", "-C" | "--congestion") => Some(format!(
-            "a protocol is given by --protocol {}",
-            given(option, "tcp-cubic")
+        ("sim", "-C" | "--congestion") => {
+            let name = given(option, "tcp-cubic");
+            let family = if name.contains('-') { "" } else { "tcp-" };
+            Some(format!("a protocol is given by --protocol {family}{name}"))
+        }
+        ("sim", "-P" | "--parallel") => Some(String::from(
+            "each flow is given by itself: --flow n1:n4:tcp-newreno --flow n1:n4:tcp-cubic",
+        )),
+        ("sim" | "emu", "--standard") => Some(format!(
+            "it is a key of the channel: topology.channel.standard={}",
+            given(option, "802.11b")
+        )),
+        ("emu", "--switch" | "--controller") => Some(String::from(
+            "hosts have no switches: they hear each other by radio, or are joined by wires (--topo \
+             linear,4,wire=10Mb/s)",
         )),
         ("sim", "-c" | "--client" | "-s" | "--server") => Some(String::from(
             "both ends stand in a flow: --flow n1:n4:tcp-newreno,bytes=2M",

@@ -752,7 +752,7 @@ fn wrong_words_get_an_answer_that_helps() {
         ),
         (
             &format!("{chain} -n 1k radio.rate=7M"),
-            "none of the standard's rates",
+            "none of the rates of 802.11a",
         ),
         (
             &format!("{chain} -n 1k routing.kind=shortst"),

@@ -91,11 +91,18 @@ fn rate_mode(phy: &Phy, rate: &BitRate, path: String) -> Result<Mode, TopologyEr
     Mode::from_rate(phy.standard, rate.0).ok_or_else(|| {
         let names: Vec<&str> = phy.modes().iter().map(|m| m.name()).collect();
         let all = names.join(", ");
-        let what = format!("{} is none of the standard's rates: {all}", rate.0);
+        let of = phy.standard.name();
+        let what = format!("{} is none of the rates of {of}: {all}", rate.0);
         // A bare number is in b/s.
         let mega = rate.0.0.checked_mul(1_000_000).map(Rate);
         let meant = mega.and_then(|mega| Mode::from_rate(phy.standard, mega));
-        let hint = meant.map_or(String::new(), |mode| format!("; write {}", mode.name()));
+        let others = [Standard::A, Standard::B, Standard::G].into_iter();
+        let mut others = others.filter(|s| Mode::from_rate(*s, rate.0).is_some());
+        let hint = match (meant, others.next()) {
+            (Some(mode), _) => format!("; write {}", mode.name()),
+            (None, Some(s)) => format!("; of {} it is one (topology.channel.standard)", s.name()),
+            (None, None) => String::new(),
+        };
         TopologyError::key(path, what + &hint)
     })
 }
