@@ -174,7 +174,7 @@ def test_ways_that_are_not_mirrored_are_told(tmp_path: Path) -> None:
     found = made(tmp_path, flows, hops=there + other)
     words = said(found, "goodput")
     assert "came back over other links than data went (flow 1 in tcp-reno" in words
-    assert "between n1 and n3 flow 2 has 1 and flow 1 2 hops (tcp-" in words
+    assert "between n1 and n3 flow 1 has 2 hops and flow 2 has 1 (tcp-" in words
 
 
 def test_totals_of_both_directions_of_wires_are_told(tmp_path: Path) -> None:

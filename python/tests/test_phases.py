@@ -121,7 +121,7 @@ def test_shares_by_such_a_step_have_no_colour(tmp_path: Path) -> None:
         assert "phase effects" in said(found, metric)
         assert WORDS not in unlike.reasons(found, cells["10ms"], metric)
     told = phases.warnings(found.plan)
-    assert "random in tcp-newreno_0ms, tcp-cubic_0ms: there are wires without" in told[0]
+    assert "random in tcp-newreno_0ms, tcp-cubic_0ms: wires have no variation" in told[0]
 
 
 @pytest.mark.parametrize(

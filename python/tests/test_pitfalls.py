@@ -73,7 +73,7 @@ def test_queues_that_connections_fill_all_the_time_are_told(tmp_path: Path) -> N
     text = text.replace('"n4"', '"n3"').replace(
         "[[scenario.flow]]", nodes + lines + "[[scenario.flow]]"
     )
-    words = "Connections lost nothing yet, and filled a queue all the time (only)"
+    words = "connections lost nothing yet, and filled a queue all the time (only):"
     assert words in said(ran(tmp_path / "long", text), "rtt_p95")
     short = text.replace("queue = 1000", "queue = 30")
     assert words not in said(ran(tmp_path / "short", short), "rtt_p95")

@@ -128,8 +128,11 @@ class Difference:
             for label, w in zip((self.level, self.baseline), self.words, strict=True)
         ]
         if self.called is not None:  # tables know them by these names
-            names = zip(self.called, shown, strict=True)
-            shown = [own if own == name else f"{name} ({own})" for name, own in names]
+            given = zip(self.called, self.words, (self.level, self.baseline), strict=True)
+            shown = [
+                name if (own := w or str(label)) == name else f"{name} ({own})"
+                for name, w, label in given
+            ]
         where = "" if self.cells == self.of else f" in {self.cells} of {self.of} comparisons"
         return (
             f"{shown[0]} and {shown[1]} differ{where} in more than their names say: "

@@ -55,7 +55,7 @@ HOLM = "Holm, over the cells of each table"
 
 NEWEST = metrics.column("sum_rates")
 NEWER = (*map(metrics.column, ("connecting", "delay_p95")), "mac_loss_by_link")
-NEWER_OF_FLOWS = ("split", "connecting_s", "requests_bytes", "ack_delay_p50_s")
+NEWER_OF_FLOWS = ("split", "connecting_s", "requests_bytes", "other_way_back")
 """Columns that tables of older labs lack, as they may `cutoff.COUNT`."""
 
 

@@ -12,7 +12,7 @@ from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import parts
-from wifu.rows import Results, alongside, carriers, flows_of, rows_of
+from wifu.rows import Results, alongside, carriers, flows_of, of_these, rows_of
 
 EVEN = 1.1
 """Up to so many times as many requests per run, and their times are of the same."""
@@ -28,9 +28,7 @@ def _asked(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
         if flow.get("app") in ASKING and "count" not in flow and only in (None, n)
     }  # fmt: skip
     rows = carriers(rows_of(results, cells), metric)
-    keys = zip(rows["cell"], rows["flow"], strict=True)
-    own = pd.Series([(cell, int(n)) in open_ended for cell, n in keys], rows.index, dtype=bool)
-    by = rows[own].groupby("cell")
+    by = rows[of_these(rows, open_ended)].groupby("cell")
     means = by["requests"].sum().astype(float) / by["run"].nunique()
     return means[means > 0]
 

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from wifu.cells import Cell
 from wifu.demand import PACED
 from wifu.metrics import parts
-from wifu.rows import RATES, Results, carriers, flows_of, rows_of
+from wifu.rows import RATES, Results, carriers, flows_of, of_these, rows_of
 from wifu.stamps import first
 
 LONG = 0.1
 """For more than such a part of its time nothing arrived of a flow until the end."""
+
+PART = 0.5
+"""... and so much of that as it waited for timeouts at the least: it may have more to wait."""
 
 OFTEN = 0.2
 """Of more of a cell's flows and runs than this share it is told."""
@@ -28,14 +31,14 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     rows = carriers(rows_of(results, cells), metric)
     # Who pauses is silent of itself.
     paced = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in PACED}
-    keys = zip(rows["cell"], rows["flow"], strict=True)
-    rows = rows[[(cell, int(n)) not in paced for cell, n in keys]]
+    rows = rows[~of_these(rows, paced)]
     rows = rows[rows["flow_protocol"].ne("udp") & rows["bytes"].gt(0) & rows["last_byte_s"].notna()]
     if "timeout_s" not in rows or rows.empty:
         return ""
     silent = rows["sim_seconds"] - rows["last_byte_s"].astype(float)
     lasted = rows["sim_seconds"] - rows["start_s"].astype(float).fillna(0.0)
-    waits = rows["finished"].eq(False) & (silent > LONG * lasted) & rows["timeout_s"].gt(0)
+    waits = rows["finished"].eq(False) & (silent > LONG * lasted)
+    waits &= rows["timeout_s"].astype(float) > PART * silent
     by = waits.groupby(rows["cell"]).mean()
     longest = silent.where(waits).groupby(rows["cell"]).max()
     found = [

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from wifu import limits
 from wifu.cells import Cell
 from wifu.metrics import of_datagrams, parts
-from wifu.rows import Results, rows_of
+from wifu.rows import RATES, Results, rows_of
+from wifu.stacks import stack
 from wifu.stamps import first
 
 INSIDE = 0.01
@@ -31,34 +33,44 @@ MOST = 4
 """Cells that are named."""
 
 
-OF_TRIPS = ("srtt", "retransmissions", "timeouts", "fast_retransmits", "loss")
-"""Metrics of connections that tell of queues, beside percentiles of round trips."""
+LOSS_BASED = ("tahoe", "reno", "newreno", "cubic", "westwood")
+"""Windows that grow as long as nothing is lost."""
+
+HELD = 0.5
+"""For less than such a share of its time something else held a sender."""
+
+OF_TRIPS = (*RATES, "srtt", "retransmissions", "timeouts", "fast_retransmits", "loss")
+"""Metrics of connections that a full queue changes, beside percentiles of round trips."""
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Cells of which it is so, of datagrams and of connections."""
-    if "packets_inside" not in results.flows:
+    if not {"packets_inside", "until_s"} <= set(results.flows):  # of an older lab
         return ""
     base, only = parts(metric)
     rows = rows_of(results, cells)
-    rows = rows if only is None else rows[rows["flow"] == only]
     datagrams = rows["flow_protocol"].eq("udp")
-    if of_datagrams(metric) and (found := _named(_waiting(rows[datagrams]), cells)):
+    own = rows if only is None else rows[rows["flow"] == only]
+    probes = own[own["flow_protocol"].eq("udp")]
+    if of_datagrams(metric) and (found := _named(_waiting(probes), cells)):
         return (
             f"Datagrams waited in queues that still grew when runs ended ({found}): more was sent "
             "than the way carries, and such delays are of how long a run is and of how much a "
             "queue holds, not of the path. A lower `rate`, or goodput and losses, tell what it "
             "carries."
         )
-    over = rows[~datagrams]
-    of_trips = base in OF_TRIPS or base.startswith("rtt_p")
-    if of_trips and (found := _named(_longest(over), cells)):
-        return (
-            f"Connections lost nothing yet, and filled a queue all the time ({found}): round trips "
-            "are of how long a run is, and so is that nothing was lost. A longer `stop.time`, or a "
-            "shorter queue, tells what they come to."
-        )
-    return ""
+    # Delays under load are of what the load does.
+    over = rows[~datagrams] if of_datagrams(metric) else own[own["flow_protocol"].ne("udp")]
+    if not (base in OF_TRIPS or base.startswith("rtt_p") or of_datagrams(metric)):
+        return ""
+    if not (found := _named(_longest(over), cells)):
+        return ""
+    what = "goodput" if base in RATES else "delays" if of_datagrams(metric) else "round trips"
+    return (
+        f"In most runs connections lost nothing yet, and filled a queue all the time ({found}): "
+        f"what a full queue does is not in {what}, which are of how long a run is, and so is that "
+        "nothing was lost. A longer `stop.time`, or a shorter queue, tells what they come to."
+    )
 
 
 def _named(grows: pd.DataFrame, cells: Sequence[Cell]) -> str:
@@ -86,6 +98,22 @@ def _longest(rows: pd.DataFrame) -> pd.DataFrame:
     known = rows[["srtt_s", "min_rtt_s", "rtt_p50_s", "rtt_p95_s"]].astype(float)
     last = known["srtt_s"]
     grows = (last > LATER * known["rtt_p50_s"]) & (last > NEARLY * known["rtt_p95_s"])
+    grows |= _by_window(rows)
     grows &= (last > FILLED * known["min_rtt_s"]) & rows["finished"].eq(False)
     grows &= rows["retransmissions"].eq(0)
     return pd.DataFrame({"cell": rows["cell"], "grows": grows})[known.notna().all(axis=1)]
+
+
+def _by_window(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Connections that wait for a window which grows until something is lost, however slowly."""
+    if "open_s" not in rows:  # of an older lab
+        return pd.Series(False, rows.index)
+    held = rows[[limits.column(name) for name in limits.LIMITS]].astype(float).sum(axis=1)
+    by_loss = rows["flow_protocol"].astype(str).map(_grows_until_loss).astype(bool)
+    return by_loss & (held < HELD * rows["open_s"].astype(float))
+
+
+def _grows_until_loss(protocol: str) -> bool:
+    """Whether a protocol's window is one of those."""
+    found = stack(protocol)
+    return found is not None and found.parts.get("congestion") in LOSS_BASED

@@ -110,7 +110,8 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         told.append(f"{what} at {at:g} s: {first(named, MOST)}")
     colour = any(unmet(results, group, metric) for group in alongside(results, cells))
     return (
-        "What is measured was over before what the plan has happen, and never met it, in some runs "
-        f"or all ({first(told, MOST)}): larger files, flows that go on, or an earlier moment."
+        "What is measured was over before what the plan has happen, and never met it, in some "
+        f"runs or all ({first(told, MOST)}): larger files, flows that go on, a longer `stop.time` "
+        "or an earlier moment would have it met."
         f"{' There is neither colour nor bold where that is so of more runs of one.' * colour}"
     )

@@ -11,7 +11,7 @@ import pandas as pd
 
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import Results, alongside, carriers, flows_of, rows_of
+from wifu.rows import Results, alongside, carriers, flows_of, of_these, rows_of
 from wifu.stamps import first
 
 APART = 1.25
@@ -34,9 +34,7 @@ def _both(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
         if flow.get("app") == "file" and flow.get("protocol") != "udp"
     }  # fmt: skip
     rows = carriers(rows_of(results, cells), metric)
-    keys = zip(rows["cell"], rows["flow"], strict=True)
-    own = pd.Series([(cell, int(n)) in sized for cell, n in keys], rows.index, dtype=bool)
-    rows = rows[own & rows["finished"].eq(True) & rows["goodput_bps"].gt(0)]
+    rows = rows[of_these(rows, sized) & rows["finished"].eq(True) & rows["goodput_bps"].gt(0)]
     times = rows["bytes"].astype(float) * 8 / rows["goodput_bps"].astype(float)
     by = rows.assign(took=times).groupby("cell")
     whole = by["bytes"].sum().astype(float) * 8 / by["took"].sum()

@@ -14,7 +14,7 @@ from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.limits import ENDS, LIMITS, column
 from wifu.metrics import parts
-from wifu.rows import RATES, Results, alongside, carriers, flows_of, rows_of
+from wifu.rows import RATES, Results, alongside, carriers, flows_of, of_these, rows_of
 from wifu.stamps import first
 from wifu.transfers import of_tcp
 
@@ -39,8 +39,7 @@ def _shares(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFram
     rows = carriers(rows_of(results, cells), metric)
     rows = rows[rows["flow_protocol"].ne("udp") & rows["open_s"].gt(0)]
     asking = {(c.name, n) for c in cells for n, f in flows_of(c) if f.get("app") in ASKING}
-    keys = zip(rows["cell"], rows["flow"], strict=True)
-    asks = pd.Series([(cell, int(n)) in asking for cell, n in keys], rows.index, dtype=bool)
+    asks = of_these(rows, asking)
     times = rows[[*names, "open_s"]].astype(float)
     # What hands its data to lanes has sent all at once, and waits for them.
     handed = ~rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)

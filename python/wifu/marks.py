@@ -29,7 +29,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if results.plan.runner != "mesh" or "marked" not in runs:
         return ""
     most = runs[runs["status"].eq("ok")].groupby("cell")["marked"].max().dropna()
-    found = [c for c in cells if c.name in most.index and _asks(results.plan.runner, c)]
+    found = [c for c in cells if c.name in most.index and _asks(c)]
     silent = [c.name for c in found if not most[c.name] and not c.scenario.get("handler")]
     if not silent:
         return ""
@@ -40,5 +40,5 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
-def _asks(runner: str, cell: Cell) -> bool:
-    return any(s is not None and s.value("ecn") == "on" for s in stacks(runner, cell))
+def _asks(cell: Cell) -> bool:
+    return any(s is not None and s.value("ecn") == "on" for s in stacks("mesh", cell))

@@ -8,7 +8,7 @@ from typing import Any
 
 from wifu import _native
 from wifu.cells import Level
-from wifu.outlets import topology_of
+from wifu.outlets import topology_of, wires_of
 from wifu.plan import Plan
 from wifu.runner import split
 from wifu.values import Value
@@ -112,7 +112,7 @@ def _first_rates(plan: Plan) -> list[str]:
     """Levels of a rate that an algorithm chooses, and only begins at; and an algorithm beside a
     fixed rate that nobody chose.
     """
-    radios = [_radio(cell.scenario) for cell in plan.cells]
+    radios = [_radio(cell.scenario) for cell in plan.cells if _radios(cell.scenario)]
     own = [radio for radio in radios if radio.get("rate_control") == "minstrel"]
     fixed = [radio for radio in radios if radio.get("rate_control", "fixed") == "fixed"]
     told = []
@@ -134,6 +134,15 @@ def _first_rates(plan: Plan) -> list[str]:
             "802.11b, 6 Mb/s of the others): standards are compared by that."
         )
     return told
+
+
+def _radios(scenario: Mapping[str, Any]) -> bool:
+    """Whether radios are what is asked about: not of wires alone, nor of nodes with their own."""
+    topology = topology_of(scenario)
+    if wires_of(topology):
+        return False
+    nodes = [node for node in topology.get("node") or [] if isinstance(node, Mapping)]
+    return not any("rate" in (node.get("radio") or {}) for node in nodes)
 
 
 def _radio(scenario: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ import pandas as pd
 from wifu.cells import Cell
 from wifu.demand import PACED
 from wifu.metrics import parts
-from wifu.rows import Results, carriers, flows_of, rows_of
+from wifu.rows import Results, carriers, flows_of, of_these, rows_of
 from wifu.stamps import first
 
 ALL = 0.99
@@ -45,12 +45,12 @@ def _datagrams(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataF
         if "rate" in flow and flow.get("app") not in PACED
     }
     rows = carriers(rows_of(results, cells), metric)
-    keys = zip(rows["cell"], rows["flow"], strict=True)
-    own = pd.Series([(cell, int(n)) in rated for cell, n in keys], rows.index, dtype=bool)
-    return rows[own & rows["flow_protocol"].eq("udp")]
+    return rows[of_these(rows, rated) & rows["flow_protocol"].eq("udp")]
 
 
 def _arrived(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    if "sent_bytes" not in results.flows:  # of an older lab
+        return ""
     rows = _datagrams(results, cells, metric)
     sums = rows.groupby("cell")[["bytes", "sent_bytes"]].sum(min_count=1).astype(float)
     shares = sums["bytes"] / sums["sent_bytes"].where(lambda sent: sent > 0)
@@ -84,6 +84,6 @@ def _refused(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     return (
         "Most of what is lost was refused by the full queue of the node where it begins "
-        f"({first(told, MOST)}): more was offered than the first link takes, and nothing of it was "
-        "lost on the way. A lower `rate` tells what links lose."
+        f"({first(told, MOST)}): more was offered than the first link takes, and nothing of that "
+        "part was lost on the way. A lower `rate` tells what links lose."
     )

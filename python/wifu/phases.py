@@ -245,12 +245,12 @@ def _steps(plan: Plan) -> list[str]:
         return []
     which = "" if len(found) == len(plan.cells) else f" in {first(found, 4)}"
     return [
-        f"nothing before a wire's queue is random{which}: there are wires without variation, and "
-        "nobody but flows over connections. Their packets keep step at a full queue, and a "
-        "fraction of a packet's time decides which flow loses (phase effects: Floyd and Jacobson "
-        "1992): how flows share says little of protocols, and intervals of runs that begin at "
-        "other moments know too little of it. A `variation` of the wires before the bottleneck, of "
-        "as long as that takes for some packets, breaks it."
+        f"nothing before a wire's queue is random{which}: wires have no variation, or less than a "
+        "packet takes on the slowest one, and there is nobody but flows over connections. Their "
+        "packets keep step at a full queue, and a fraction of a packet's time decides which flow "
+        "loses (phase effects: Floyd and Jacobson 1992): how flows share says little of protocols, "
+        "and intervals of runs that begin at other moments know too little of it. A `variation` of "
+        "the wires before the bottleneck, of as long as that takes for some packets, breaks it."
     ]
 
 

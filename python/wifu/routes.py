@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.outlets import data_ends, topology_of, wires_of
+from wifu.outlets import data_ends, on_air, topology_of, wires_of
 from wifu.rows import RATES, Results, carriers, flows_of, rows_of
 from wifu.stamps import first
 from wifu.transfers import of_tcp
@@ -68,8 +68,8 @@ def _unlike(results: Results, cells: Sequence[Cell], metric: str) -> str:
             far = flows.groupby("flow")["flow_hops"].mean()
             if far.max() - far.min() > APART * far.max():
                 told.append(
-                    f"between {both} flow {far.idxmin()} has {far.min():.3g} and flow "
-                    f"{far.idxmax()} {far.max():.3g} hops ({cell})"
+                    f"between {both} flow {far.idxmax()} has {far.max():.3g} hops and flow "
+                    f"{far.idxmin()} has {far.min():.3g} ({cell})"
                 )
     if not told:
         return ""
@@ -118,5 +118,7 @@ def _both(cells: Sequence[Cell], metric: str) -> str:
 def _opposed(cell: Cell) -> bool:
     every = [flow for _, flow in flows_of(cell) if flow.get("protocol") != "udp"]
     ends = {data_ends(flow) for flow in every if "from" in flow and "to" in flow}
-    opposed = any((b, a) in ends for a, b in ends)
-    return opposed and bool(wires_of(topology_of(cell.scenario)))
+    topology = topology_of(cell.scenario)
+    return bool(wires_of(topology)) and any(
+        (b, a) in ends and not (on_air(topology, a) and on_air(topology, b)) for a, b in ends
+    )

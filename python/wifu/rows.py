@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -108,6 +108,12 @@ def _of_protocols(cells: Sequence[Cell], axis: str) -> list[list[Cell]]:
 def flows_of(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
     """The flows of a cell's scenario, with their numbers."""
     return listed_flows(cell.scenario)
+
+
+def of_these(rows: pd.DataFrame, wanted: Collection[tuple[str, int]]) -> pd.Series[bool]:
+    """Whether each row is of one of these flows, each by its cell and number."""
+    keys = zip(rows["cell"], rows["flow"], strict=True)
+    return pd.Series([(str(cell), int(n)) in wanted for cell, n in keys], rows.index, dtype=bool)
 
 
 def numbered(numbers: Iterable[int], most: int = 4) -> str:

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pandas as pd
+
 from wifu.cells import Cell
 from wifu.limited import MOSTLY
 from wifu.limits import LIMITS, column
 from wifu.metrics import parts
-from wifu.rows import RATES, Results, carriers, ends, rows_of
+from wifu.rows import RATES, SHARES, Results, alongside, carriers, ends, rows_of
 from wifu.stamps import first
+from wifu.transfers import of_tcp
 
 TRIPS = 200
 """In so many round trips a window that grows by a segment in each is two hundred segments large."""
@@ -20,26 +23,52 @@ MOST = 4
 """Cells that are named."""
 
 
-def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Cells whose flows had no longer, by their smallest round trip: queues are no distance."""
-    measured = results.plan.measure.mode in ("transfer", "receiver")
-    if parts(metric)[0] not in RATES or not measured or "min_rtt_s" not in results.flows:
-        return ""
+def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """How many of its smallest round trips the flow of each cell had that had fewest of them until
+    the clock ended it, or before a window began: queues are no distance.
+    """
+    none, measure = pd.Series(dtype=float), results.plan.measure
+    if parts(metric)[0] not in RATES or measure.mode == "steady":
+        return none
+    if "min_rtt_s" not in results.flows:
+        return none
     rows = carriers(rows_of(results, cells), metric)
     # What ends by itself takes what it takes, its beginning included.
     rows = rows[rows["finished"].eq(False) & rows["min_rtt_s"].gt(0) & rows["bytes"].gt(0)]
+    rows = rows[rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)]  # lanes have no window
     # Nor has a window to grow where it is not what a sender waits for.
     if "open_s" in rows:
         held = rows[[column(name) for name in LIMITS]].astype(float).sum(axis=1)
         rows = rows[~(held > MOSTLY * rows["open_s"].astype(float))]
-    lasted = ends(rows) - rows["start_s"].astype(float).fillna(0.0)
-    trips = (lasted / rows["min_rtt_s"].astype(float)).groupby(rows["cell"]).mean()
-    found = [f"{c.name} {trips[c.name]:.0f}" for c in cells if trips.get(c.name, TRIPS) < TRIPS]
+    end = ends(rows) if measure.mode != "window" else measure.start
+    lasted = (end - rows["start_s"].astype(float).fillna(0.0)).clip(lower=0.0)
+    trips = lasted / rows["min_rtt_s"].astype(float)
+    if trips.empty:
+        return none
+    by = trips.groupby([rows["cell"], rows["flow"]]).mean().groupby("cell").min()
+    return by[by < TRIPS]
+
+
+def unsettled(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether shares are compared of flows of which one had too few round trips to have its own."""
+    return parts(metric)[0] in SHARES and bool(len(_trips(results, cells, metric)))
+
+
+def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Cells whose flows had no longer."""
+    trips = _trips(results, cells, metric)
+    found = [f"{c.name} {trips[c.name]:.0f}" for c in cells if c.name in trips.index]
     if not found:
         return ""
+    if results.plan.measure.mode == "window":
+        what = f"Flows had few round trips before the window began ({first(found, MOST)}"
+        then = "A window that begins later tells what they come to."
+    else:
+        what = f"Flows were cut off by the clock after few round trips ({first(found, MOST)}"
+        then = "A longer `stop.time`, with a `window` at its end, tells what they come to."
+    colour = any(unsettled(results, group, metric) for group in alongside(results, cells))
     return (
-        "Flows were cut off by the clock after few round trips "
-        f"({first(found, MOST)} on the mean): how a window began to grow is a large part of their "
-        "goodput, which is of how long runs are. A longer `stop.time`, with a `window` at its end, "
-        "tells what they come to."
+        f"{what}, of the flow that had fewest): how a window began to grow is a large part of "
+        f"their goodput, which is of how long runs are. {then}"
+        f"{' There is neither colour nor bold.' if colour else ''}"
     )

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import pandas as pd
 
 from wifu.cells import Cell
-from wifu.crowded import REMEDY
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import parts
 from wifu.rows import RATES, Results, alongside, carriers, rows_of
@@ -54,5 +53,6 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         "Connections lost packets to the full queue of a node that they pass, where a transport "
         "begins that waited for room in it and loses nothing there (of all that they sent: "
         f"{told}): who begins at a relay shuts out those who pass it, whatever both run over. "
-        f"{REMEDY}.{' There is neither colour nor bold.' if colour else ''}"
+        "Let flows begin beside each other, or at nodes of their own."
+        f"{' There is neither colour nor bold.' if colour else ''}"
     )

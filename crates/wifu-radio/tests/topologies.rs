@@ -257,7 +257,7 @@ fn wires_that_lose_many_packets_say_so() {
     for loss in ["0.5", "50%"] {
         let said = &notes(loss)[0];
         assert!(
-            said.starts_with("wires lose 50 % of their packets: "),
+            said.starts_with("wires lose up to 50 % of their packets: "),
             "{said}"
         );
     }

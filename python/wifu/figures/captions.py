@@ -58,5 +58,6 @@ def difference(found: Difference, pair: str, words: Words) -> str:
         found,
         level=words.level(pair, found.level),
         baseline=words.level(pair, found.baseline),
+        called=None,
     )
     return called.sentence(DIFFERENCES)

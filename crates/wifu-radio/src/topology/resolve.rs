@@ -429,7 +429,7 @@ fn lossy(wires: &[WirePlan]) -> Option<String> {
     let percent = (most * 1e8).round() / 1e6;
     (most >= LOSSY).then(|| {
         format!(
-            "wires lose {percent} % of their packets: `loss` of a wire is a share, 0.005 is 0.5 % \
+            "wires lose up to {percent} % of their packets: `loss` of a wire is a share, 0.005 is 0.5 % \
              (loss=0.5% in words)"
         )
     })

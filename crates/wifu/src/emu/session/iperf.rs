@@ -10,7 +10,9 @@ use std::thread::JoinHandle;
 use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Value as Json, json};
 use wifu_linux::emu::Host;
-use wifu_node::Substrate;
+use wifu_engine::Preference;
+use wifu_node::facts::told;
+use wifu_node::{Protocol, Substrate};
 
 use super::Session;
 use crate::emu::programs::{self, Meter, Throughput, Way};
@@ -99,6 +101,42 @@ fn ends<'a, 'b>(words: &'b [&'a str]) -> anyhow::Result<((&'a str, &'a str), &'b
     }
 }
 
+/// What a protocol goes without here: for what daemons on the hosts would tell it they are to be
+/// started, where they are not; the rest no emulated host knows, and a parameter says it.
+fn untold(protocol: &Protocol, served: bool) -> Vec<String> {
+    let name = &protocol.ends.name;
+    let known = told(Substrate::Emu.tellers());
+    let parts = protocol.ends.parts.iter();
+    let each = parts.flat_map(|p| p.desc.prefers.iter().filter(|f| f.counts(&p.values)));
+    let (served_by, never): (Vec<_>, Vec<_>) = each.partition(|f| known.contains(&f.fact));
+    let clauses = |of: &[&Preference]| {
+        let all: BTreeSet<&str> = of.iter().map(|f| f.then).collect();
+        all.into_iter().collect::<Vec<_>>().join("; ")
+    };
+    let mut said = Vec::new();
+    if !served_by.is_empty() && !served {
+        said.push(format!(
+            "{name} knows nothing of the radio here: {}. `--serve {name}` tells it what it can",
+            clauses(&served_by)
+        ));
+    }
+    if !never.is_empty() {
+        let params: BTreeSet<&str> = never.iter().filter_map(|f| f.param).collect();
+        let says = match params.len() {
+            0 => String::new(),
+            _ => {
+                let params: Vec<String> = params.iter().map(|p| format!("`{p}=`")).collect();
+                format!(": {} behind its name says it", params.join(" or "))
+            }
+        };
+        said.push(format!(
+            "{name}: {}, as no emulated host tells it otherwise{says}",
+            clauses(&never)
+        ));
+    }
+    said
+}
+
 impl Session {
     pub(super) fn iperf(&mut self, words: &[&str]) -> anyhow::Result<()> {
         let (words, is_behind) = behind(words);
@@ -116,21 +154,8 @@ impl Session {
                  (`exit`), and start the hosts anew with `wifu emu --serve {0}`",
                 protocol.ends.name
             );
-            let prefers = || {
-                protocol
-                    .ends
-                    .parts
-                    .iter()
-                    .flat_map(|part| part.desc.prefers)
-            };
-            if prefers().next().is_some() && !self.daemons.serve_any() {
-                let without: BTreeSet<&str> = prefers().map(|p| p.then).collect();
-                let without: Vec<&str> = without.into_iter().collect();
-                self.say(&format!(
-                    "{0} knows nothing of the radio here: {1}. `--serve {0}` tells it what it can",
-                    protocol.ends.name,
-                    without.join("; ")
-                ));
+            for told in untold(&protocol, self.daemons.serve_any()) {
+                self.say(&told);
             }
             self.daemons.ensure(&a)?;
             self.daemons.ensure(&b)?;
