@@ -34,8 +34,8 @@ SELDOM = 0.25
 MOST = 4
 """Cells that are named."""
 
-OF_RUNS = (*RATES, *OF_FINISHED)
-"""Metrics that every run has a value of its own of, and no count."""
+OF_RUNS = (*(set(RATES) - {"starved"}), *OF_FINISHED)
+"""Metrics that every run has a value of its own of, and no count, nor the share of a few flows."""
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 from wifu import limits
 from wifu.cells import Cell
 from wifu.metrics import of_datagrams, parts
-from wifu.rows import RATES, Results, rows_of
+from wifu.rows import RATES, Results, alongside, of_protocols, rows_of
 from wifu.stacks import stack
 from wifu.stamps import first
 
@@ -62,6 +62,9 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     # Delays under load are of what the load does.
     over = rows[~datagrams] if of_datagrams(metric) else own[own["flow_protocol"].ne("udp")]
     if not (base in OF_TRIPS or base.startswith("rtt_p") or of_datagrams(metric)):
+        return ""
+    # Of rates it matters where what protocols make of losses is compared.
+    if base in RATES and not any(map(of_protocols, alongside(results, cells))):
         return ""
     if not (found := _named(_longest(over), cells)):
         return ""

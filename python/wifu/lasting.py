@@ -73,15 +73,18 @@ def _apart(means: pd.Series[float]) -> float:
     return float(means.max() / means.min()) if len(means) > 1 and means.min() > 0 else 1.0
 
 
-def _by_packets(cells: Sequence[Cell]) -> bool:
-    """Whether all that flows delivered ends a run, so that rates are of as many bytes."""
+def _by_counts(cells: Sequence[Cell], metric: str) -> bool:
+    """Whether all that flows delivered ends a run, so that rates are of as many bytes; of times,
+    whether a number of requests does, which are then as many.
+    """
+    key = "requests" if parts(metric)[0].startswith("delay") else "packets"
     stops = [c.scenario.get("stop") for c in cells]
-    return any("packets" in stop for stop in stops if isinstance(stop, dict))
+    return any(key in stop for stop in stops if isinstance(stop, dict))
 
 
 def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether runs of some cells ended long before those of others, as a flow beside was over."""
-    if _by_packets(cells):
+    if _by_counts(cells, metric):
         return False
     return _apart(_means(results, cells, metric)) > EVEN
 
@@ -89,7 +92,7 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Runs of compared cells that lasted unlike long, and what came of it."""
     means = _means(results, cells, metric)
-    rows = [row for row in compared(results, cells) if not _by_packets(row)]
+    rows = [row for row in compared(results, cells) if not _by_counts(row, metric)]
     every = [means[[c.name for c in row if c.name in means]] for row in rows]
     worst = max(every, key=_apart, default=means[:0])
     if _apart(worst) <= EVEN:

@@ -14,7 +14,7 @@ from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.limits import ENDS, LIMITS, column
 from wifu.metrics import parts
-from wifu.rows import RATES, Results, alongside, carriers, flows_of, of_these, rows_of
+from wifu.rows import RATES, Results, alongside, carriers, flows_of, of_protocols, of_these, rows_of
 from wifu.stamps import first
 from wifu.transfers import of_tcp
 
@@ -52,11 +52,6 @@ def _shares(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFram
     return shares.set_axis(list(LIMITS), axis=1)
 
 
-def _protocols(cells: Sequence[Cell]) -> bool:
-    """Whether cells differ by what their flows run over."""
-    return len({tuple(str(f.get("protocol")) for _, f in flows_of(cell)) for cell in cells}) > 1
-
-
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """What held senders of compared cells that was not their congestion control. Waiting for room
     in one's own queue is told where protocols are compared: else it says that a sender keeps its
@@ -64,7 +59,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """
     told: dict[str, dict[str, float]] = {}
     for group in alongside(results, cells):
-        limits = LIMITS if _protocols(group) else ENDS
+        limits = LIMITS if of_protocols(group) else ENDS
         shares = _shares(results, group, metric)[list(limits)]
         held = shares[shares.sum(axis=1) > MOSTLY]
         for cell in (c.name for c in group if c.name in held.index):

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 ENDS: Mapping[str, tuple[str, str]] = {
-    "peer": ("the receiver's window", "a larger `rcv_wnd`"),
+    "peer": (
+        "the receiver's window",
+        "a larger `rcv_wnd`, where a protocol does not keep it small on purpose",
+    ),
     "buffer": ("the send buffer", "a larger `snd_buf`"),
     "source": ("an application that wrote no more", "an application without a rate"),
     "drain": ("the last acknowledgements, all being sent", "longer transfers"),

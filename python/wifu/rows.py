@@ -105,6 +105,11 @@ def _of_protocols(cells: Sequence[Cell], axis: str) -> list[list[Cell]]:
     return [row for row in by.values() if len(set(map(carried, row))) > 1]
 
 
+def of_protocols(cells: Sequence[Cell]) -> bool:
+    """Whether cells differ by what their flows run over."""
+    return len({tuple(str(f.get("protocol")) for _, f in flows_of(cell)) for cell in cells}) > 1
+
+
 def flows_of(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:
     """The flows of a cell's scenario, with their numbers."""
     return listed_flows(cell.scenario)

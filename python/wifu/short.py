@@ -19,13 +19,16 @@ from wifu.transfers import of_tcp
 TRIPS = 200
 """In so many round trips a window that grows by a segment in each is two hundred segments large."""
 
+FULL = 50
+"""Of the usual ones, with what waits in queues, so many are few."""
+
 MOST = 4
 """Cells that are named."""
 
 
 def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
-    """How many of its smallest round trips the flow of each cell had that had fewest of them until
-    the clock ended it, or before a window began: queues are no distance.
+    """How many round trips the flow of each cell had that had fewest of them until the clock ended
+    it, or before a window began: of its smallest ones, or of its usual ones, if these are few.
     """
     none, measure = pd.Series(dtype=float), results.plan.measure
     if parts(metric)[0] not in RATES or measure.mode == "steady":
@@ -42,11 +45,16 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
         rows = rows[~(held > MOSTLY * rows["open_s"].astype(float))]
     end = ends(rows) if measure.mode != "window" else measure.start
     lasted = (end - rows["start_s"].astype(float).fillna(0.0)).clip(lower=0.0)
-    trips = lasted / rows["min_rtt_s"].astype(float)
-    if trips.empty:
+    if lasted.empty:
         return none
-    by = trips.groupby([rows["cell"], rows["flow"]]).mean().groupby("cell").min()
-    return by[by < TRIPS]
+    every = {
+        most: (lasted / rows[name].astype(float)).groupby([rows["cell"], rows["flow"]]).mean()
+        for name, most in (("min_rtt_s", TRIPS), ("rtt_p50_s", FULL))
+        if name in rows
+    }
+    fewest = {most: own.groupby("cell").min() for most, own in every.items()}
+    found = [own[own < most] for most, own in fewest.items()]
+    return pd.concat(found).groupby(level=0).min()
 
 
 def unsettled(results: Results, cells: Sequence[Cell], metric: str) -> bool:

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Value as Json, json};
-use wifu_linux::emu::Host;
 use wifu_engine::Preference;
+use wifu_linux::emu::Host;
 use wifu_node::facts::told;
 use wifu_node::{Protocol, Substrate};
 
