@@ -68,11 +68,12 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     if not (found := _named(_longest(over), cells)):
         return ""
-    what = "goodput" if base in RATES else "delays" if of_datagrams(metric) else "round trips"
+    what = "delays" if of_datagrams(metric) else "round trips"
+    what = "goodput, which is" if base in RATES else f"{what}, which are"
     return (
         f"In most runs connections lost nothing yet, and filled a queue all the time ({found}): "
-        f"what a full queue does is not in {what}, which are of how long a run is, and so is that "
-        "nothing was lost. A longer `stop.time`, or a shorter queue, tells what they come to."
+        f"what a full queue does is not in {what} of how long a run is, and so is that nothing was "
+        "lost. A longer `stop.time`, or a shorter queue, tells what they come to."
     )
 
 
