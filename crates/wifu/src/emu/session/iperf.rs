@@ -361,6 +361,25 @@ mod tests {
     }
 
     #[test]
+    fn what_no_emulated_host_tells_is_said_with_the_parameter_that_does() {
+        let said = |words: &str, served: bool| {
+            let known = crate::standard();
+            let protocol = known.resolve_on(words, Substrate::Emu).expect("is known");
+            untold(&protocol, served).join("\n")
+        };
+        for served in [false, true] {
+            let told = said("tcp-ap05", served);
+            assert!(
+                told.contains("`bandwidth=` behind its name says it"),
+                "{told}"
+            );
+            assert!(!told.contains("--serve tcp-ap05"), "{told}");
+        }
+        assert_eq!(said("tcp-ap05,bandwidth=24Mb/s", false), "");
+        assert_eq!(said("tcp-newreno", false), "");
+    }
+
+    #[test]
     fn options_stand_behind_the_two_hosts() {
         let of = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
