@@ -807,6 +807,17 @@ fn who_asks_for_no_routes_may_have_nodes_that_hear_nobody() {
 }
 
 #[test]
+fn a_server_behind_a_wire_is_no_part_of_whether_a_placement_is_connected() {
+    let mesh = "[placement]\nkind = \"uniform\"\ncount = 9\narea_m = [30.0, 30.0]\n\
+                accept = { connected_etx = 2.0 }\n";
+    let server = "[[node]]\nname = \"server\"\nwired_only = true\n\
+                  [[wire]]\na = \"n1\"\nb = \"server\"\nrate = \"100Mb/s\"\n";
+    let (alone, both) = (file(mesh), file(&format!("{mesh}{server}")));
+    assert_eq!(both.nodes.len(), 10);
+    assert_eq!(snr(&both, 1, 2), snr(&alone, 1, 2), "the same draw");
+}
+
+#[test]
 fn a_wired_node_stands_beside_the_mesh() {
     let plan = file(
         "set = \"TB-B\"\n[[node]]\nname = \"server\"\nwired_only = true\n\

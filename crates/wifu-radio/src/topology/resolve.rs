@@ -94,7 +94,7 @@ fn acceptable(accept: &AcceptSpec, mut costs: Vec<Vec<f64>>) -> bool {
 
 fn reachable(costs: &[Vec<f64>]) -> bool {
     let mut seen = vec![false; costs.len()];
-    let mut open = vec![0];
+    let mut open: Vec<usize> = (0..costs.len()).take(1).collect();
     while let Some(at) = open.pop() {
         if core::mem::replace(&mut seen[at], true) {
             continue;
@@ -132,12 +132,21 @@ impl Drawn<'_> {
         // Of a thousand random placements nearly all leave some node alone, which takes a row or
         // two of the matrix to see.
         let routed = accept.connected_etx.is_some() || accept.longest_route.is_some();
-        if routed && (0..nodes.len()).any(|node| self.alone(node, accept, curves)) {
+        let radios = self.radios();
+        if routed && (radios.iter()).any(|node| self.alone(*node, accept, curves)) {
             return None;
         }
         let gains = self.gains();
         let costs = etx::matrix(nodes, &gains, curves);
-        acceptable(accept, costs).then_some(gains)
+        let row = |from: &usize| radios.iter().map(|to| costs[*from][*to]).collect();
+        acceptable(accept, radios.iter().map(row).collect()).then_some(gains)
+    }
+
+    /// The nodes that have a radio: what joins the others is no matter of where nodes stand.
+    fn radios(&self) -> Vec<usize> {
+        let specs = self.fixed.specs.iter().enumerate();
+        let radios = specs.filter(|(_, spec)| !spec.wired_only);
+        radios.map(|(node, _)| node).collect()
     }
 
     /// Whether a node has no link that counts to any other, so that no route reaches it.
@@ -153,7 +162,7 @@ impl Drawn<'_> {
             let there = chance(node, other);
             there > 0.0 && etx::cost(there, chance(other, node)) < limit
         });
-        !linked && nodes.len() > 1
+        !linked && self.radios().len() > 1
     }
 
     /// From one node to another, from all sources, each overriding the one before: geometry, chain,
