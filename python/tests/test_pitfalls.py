@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake import FakeResult
 from test_cautions import PLAN, made, said
-from test_limited import FILE, ONE, WIRES, ran
+from test_limited import FILE, ONE, WIRES, narrowed, ran
 
 import wifu
 from wifu import compared, misnamed, narrow, offers, selected, unlike
@@ -292,3 +292,12 @@ def test_what_pauses_or_reaches_is_looked_at_whole(tmp_path: Path) -> None:
     asking = PLAN.replace('app = "file"\nbytes = "1M"', 'app = "request"')
     found = made(tmp_path / "p", {"tcp-reno": paused, "tcp-newreno": paused}, text=asking)
     assert "Flows waited for timeouts when" not in said(found, "goodput")
+
+
+def test_requests_beside_a_load_that_fills_a_queue_are_told(tmp_path: Path) -> None:
+    text = narrowed(ONE).replace("queue = 50", "queue = 1000") + (
+        '[[scenario.flow]]\nfrom = "n1"\nto = "n3"\nprotocol = "tcp-newreno"\napp = "request"\n'
+        'start = "2s"\n'
+    )
+    told = "filled a queue all the time (only): what a full queue does is not in delays"
+    assert told in said(ran(tmp_path, text), "delay_p95@2")

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import pandas as pd
 
 from wifu import limits
+from wifu.asked import ASKING
 from wifu.cells import Cell
+from wifu.cutoff import OF_FINISHED
 from wifu.metrics import of_datagrams, parts
-from wifu.rows import RATES, Results, alongside, of_protocols, rows_of
+from wifu.rows import RATES, Results, alongside, flows_of, of_protocols, of_these, rows_of
 from wifu.stacks import stack
 from wifu.stamps import first
 
@@ -36,6 +38,9 @@ MOST = 4
 LOSS_BASED = ("tahoe", "reno", "newreno", "cubic", "westwood")
 """Windows that grow as long as nothing is lost."""
 
+UNLIMITED = {"", "peer-window", "nagle"}
+"""Gates besides which no other limits a window, or paces."""
+
 HELD = 0.5
 """For less than such a share of its time something else held a sender."""
 
@@ -49,7 +54,6 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     base, only = parts(metric)
     rows = rows_of(results, cells)
-    datagrams = rows["flow_protocol"].eq("udp")
     own = rows if only is None else rows[rows["flow"] == only]
     probes = own[own["flow_protocol"].eq("udp")]
     if of_datagrams(metric) and (found := _named(_waiting(probes), cells)):
@@ -59,16 +63,19 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
             "queue holds, not of the path. A lower `rate`, or goodput and losses, tell what it "
             "carries."
         )
-    # Delays under load are of what the load does.
-    over = rows[~datagrams] if of_datagrams(metric) else own[own["flow_protocol"].ne("udp")]
-    if not (base in OF_TRIPS or base.startswith("rtt_p") or of_datagrams(metric)):
+    # Delays beside a load are of what the load does.
+    beside = of_datagrams(metric) or base in OF_FINISHED
+    over = (rows if beside else own)[lambda own: own["flow_protocol"].ne("udp")]
+    asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in ASKING}
+    over = over[~of_these(over, asking)]
+    if not (base in OF_TRIPS or base.startswith("rtt_p") or beside):
         return ""
     # Of rates it matters where what protocols make of losses is compared.
     if base in RATES and not any(map(of_protocols, alongside(results, cells))):
         return ""
     if not (found := _named(_longest(over), cells)):
         return ""
-    what = "delays" if of_datagrams(metric) else "round trips"
+    what = "delays" if beside else "round trips"
     what = "goodput, which is" if base in RATES else f"{what}, which are"
     return (
         f"In most runs connections lost nothing yet, and filled a queue all the time ({found}): "
@@ -120,4 +127,6 @@ def _by_window(rows: pd.DataFrame) -> pd.Series[bool]:
 def _grows_until_loss(protocol: str) -> bool:
     """Whether a protocol's window is one of those."""
     found = stack(protocol)
-    return found is not None and found.parts.get("congestion") in LOSS_BASED
+    if found is None or found.parts.get("congestion") not in LOSS_BASED:
+        return False
+    return set(found.parts.get("gates", "").split(", ")) <= UNLIMITED
