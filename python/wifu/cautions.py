@@ -501,6 +501,7 @@ SAID = (
     misread.survivors,
     ramp.ramp,
     short.words,
+    short.learning,
     ending.words,
     starving.floored,
     starving.unseen,

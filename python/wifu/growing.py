@@ -44,7 +44,10 @@ UNLIMITED = {"", "peer-window", "nagle"}
 HELD = 0.5
 """For less than such a share of its time something else held a sender."""
 
-OF_TRIPS = (*RATES, "srtt", "retransmissions", "timeouts", "fast_retransmits", "loss")
+COUNTED = ("retransmissions", "timeouts", "fast_retransmits", "loss")
+"""Metrics of what is lost, or repaired."""
+
+OF_TRIPS = (*RATES, "srtt", *COUNTED)
 """Metrics of connections that a full queue changes, beside percentiles of round trips."""
 
 
@@ -75,7 +78,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     if not (found := _named(_longest(over), cells)):
         return ""
-    what = "delays" if beside else "round trips"
+    what = "delays" if beside else "these counts" if base in COUNTED else "round trips"
     what = "goodput, which is" if base in RATES else f"{what}, which are"
     return (
         f"In most runs connections lost nothing yet, and filled a queue all the time ({found}): "

@@ -22,6 +22,9 @@ TRIPS = 200
 FULL = 50
 """Of the usual ones, with what waits in queues, so many are few."""
 
+EARLY = 30.0
+"""Seconds in which ATP's rate, which it changes once in each, is near to what it comes to."""
+
 MOST = 4
 """Cells that are named."""
 
@@ -39,22 +42,49 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
     # What ends by itself takes what it takes, its beginning included.
     rows = rows[rows["finished"].eq(False) & rows["min_rtt_s"].gt(0) & rows["bytes"].gt(0)]
     rows = rows[rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)]  # lanes have no window
-    # Nor has a window to grow where it is not what a sender waits for.
-    if "open_s" in rows:
-        held = rows[[column(name) for name in LIMITS]].astype(float).sum(axis=1)
-        rows = rows[~(held > MOSTLY * rows["open_s"].astype(float))]
     end = ends(rows) if measure.mode != "window" else measure.start
     lasted = (end - rows["start_s"].astype(float).fillna(0.0)).clip(lower=0.0)
     if lasted.empty:
         return none
+    # Nor has a window to grow to the path's size where it is not what a sender waits for.
+    names = {"rtt_p50_s": lasted, "min_rtt_s": lasted[~_held(rows)]}
     every = {
-        most: (lasted / rows[name].astype(float)).groupby([rows["cell"], rows["flow"]]).mean()
+        most: (of / rows[name].astype(float)).groupby([rows["cell"], rows["flow"]]).mean()
         for name, most in (("min_rtt_s", TRIPS), ("rtt_p50_s", FULL))
-        if name in rows
+        if name in rows and len(of := names[name])
     }
+    if not every:
+        return none
     fewest = {most: own.groupby("cell").min() for most, own in every.items()}
     found = [own[own < most] for most, own in fewest.items()]
     return pd.concat(found).groupby(level=0).min()
+
+
+def _held(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Whether senders waited for something else than their window for most of their time."""
+    if "open_s" not in rows:  # of an older lab
+        return pd.Series(False, rows.index)
+    held = rows[[column(name) for name in LIMITS]].astype(float).sum(axis=1)
+    return held > MOSTLY * rows["open_s"].astype(float)
+
+
+def learning(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Flows that change their rate once in an epoch, and had few of these until the clock ended
+    them.
+    """
+    if parts(metric)[0] not in RATES or results.plan.measure.mode == "steady":
+        return ""
+    rows = carriers(rows_of(results, cells), metric)
+    names = rows["flow_protocol"].astype(str)
+    rows = rows[names.str.startswith("atp-") & rows["finished"].eq(False)]
+    lasted = (ends(rows) - rows["start_s"].astype(float).fillna(0.0)).groupby(rows["cell"]).mean()
+    found = [f"{c.name} {lasted[c.name]:.3g} s" for c in cells if lasted.get(c.name, EARLY) < EARLY]
+    if not found:
+        return ""
+    return (
+        f"ATP changes its rate once a second, and its flows were there for {first(found, MOST)}: "
+        "that is how they begin, which may be above or below what they come to."
+    )
 
 
 def unsettled(results: Results, cells: Sequence[Cell], metric: str) -> bool:
