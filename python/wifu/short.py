@@ -19,8 +19,8 @@ from wifu.transfers import of_tcp
 TRIPS = 200
 """In so many round trips a window that grows by a segment in each is two hundred segments large."""
 
-FULL = 50
-"""Of the usual ones, with what waits in queues, so many are few."""
+FULL, SHARED = 50, 100
+"""Of the usual ones, with what waits in queues, so many are few; to share twice as many are."""
 
 EARLY = 30.0
 """Seconds in which ATP's rate, which it changes once in each, is near to what it comes to."""
@@ -48,9 +48,10 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
         return none
     # Nor has a window to grow to the path's size where it is not what a sender waits for.
     names = {"rtt_p50_s": lasted, "min_rtt_s": lasted[~_held(rows)]}
+    usual = SHARED if parts(metric)[0] in SHARES else FULL
     every = {
         most: (of / rows[name].astype(float)).groupby([rows["cell"], rows["flow"]]).mean()
-        for name, most in (("min_rtt_s", TRIPS), ("rtt_p50_s", FULL))
+        for name, most in (("min_rtt_s", TRIPS), ("rtt_p50_s", usual))
         if name in rows and len(of := names[name])
     }
     if not every:

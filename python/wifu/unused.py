@@ -23,8 +23,8 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if not told:
         return ""
     return (
-        f"{' '.join(told)} What sets them apart was not used there, or a run has no room for it: "
-        "that they are alike is no finding."
+        f"{' '.join(told)} What sets them apart made no difference there: it was not used, or was "
+        "no limit."
     )
 
 
