@@ -7,7 +7,8 @@
 //! call congestion leaves the window alone at its end too.
 
 use wifu_engine::kit::{
-    ABC, CWV, Growth, HYSTART, IDLE_RESTART, IW, RTO_HOLD, SSTHRESH, WindowControl, Windowed,
+    ABC, ABC_LIMIT, CWV, Growth, HYSTART, IDLE_RESTART, IW, REDUCES, RTO_HOLD, SSTHRESH,
+    WindowControl, Windowed,
 };
 use wifu_engine::signal::{Cause, Congested};
 use wifu_engine::{Board, Descriptor, Facts, Role};
@@ -20,7 +21,17 @@ pub static NEWRENO: Descriptor = Descriptor {
     doc: "Window of TCP NewReno: halved once per recovery episode, left without a burst; one \
           segment after a timeout.",
     cites: &["RFC 6582", "RFC 5681", "RFC 9406"],
-    params: &[IW, SSTHRESH, CWV, RTO_HOLD, ABC, IDLE_RESTART, HYSTART],
+    params: &[
+        IW,
+        SSTHRESH,
+        CWV,
+        RTO_HOLD,
+        ABC,
+        IDLE_RESTART,
+        HYSTART,
+        REDUCES,
+        ABC_LIMIT,
+    ],
     reads: Facts::CONN.with(Facts::TX),
     writes: Facts::WIN,
     hears: &[
@@ -33,7 +44,10 @@ pub static NEWRENO: Descriptor = Descriptor {
         ("sent", &[]),
     ],
     hooks: &["permit"],
-    build: |params| Ok(Box::new(Windowed(NewReno(Growth::with_hystart(params))))),
+    build: |params| {
+        let growth = Growth::with_hystart(params).variant(params);
+        Ok(Box::new(Windowed(NewReno(growth))))
+    },
     ..Descriptor::EMPTY
 };
 
@@ -76,6 +90,19 @@ mod tests {
             assert_eq!(t.board.win.cwnd, 10_000);
             t.signal(Signal::Recovered { flight });
             assert_eq!(t.board.win.cwnd, expected);
+        }
+    }
+
+    /// What a long recovery leaves outstanding is no measure of the path: with `reduces=window` the
+    /// window is, as in ns-2 and Linux.
+    #[test]
+    fn what_a_loss_reduces_is_flight_or_window() {
+        for (reduces, expected) in [("flight", 50_000), ("window", 5000)] {
+            let mut t = Bench::new(&NEWRENO, &[("iw", "10"), ("reduces", reduces)]).unwrap();
+            t.board.conn.mss = 1000;
+            t.signal(Signal::Opened);
+            t.signal(congested(100_000, Cause::Timeout));
+            assert_eq!(t.board.win.ssthresh, expected, "{reduces}");
         }
     }
 
