@@ -283,6 +283,15 @@ def test_flows_of_few_round_trips_are_told(tmp_path: Path) -> None:
     assert "round trips" not in said(ran(tmp_path / "near", narrowed(ONE)), "goodput")
 
 
+def test_what_is_of_how_long_runs_are_is_one_note(tmp_path: Path) -> None:
+    far = narrowed(WIRES, "99ms") + '[vary]\nprotocol = ["tcp-newreno", "atp"]\n'
+    told = said(ran(tmp_path, far), "goodput")
+    assert told.count("How long runs are is in these numbers.") == 1
+    assert "few round trips (tcp-newreno 2" in told
+    assert "ATP changes its rate once a second, and its flows were there for atp" in told
+    assert told.count("tells what they come to.") == 1
+
+
 def test_what_one_run_drew_once_is_told_beside_an_interval_of_its_batches(tmp_path: Path) -> None:
     text = FILE.replace("runs = 2", 'runs = 1\nmeasure = "steady"')
     text = text.replace('stop.time = "6s"', "stop.packets = 330\nstop.batch = 30")

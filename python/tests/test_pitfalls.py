@@ -305,10 +305,10 @@ def test_requests_beside_a_load_that_fills_a_queue_are_told(tmp_path: Path) -> N
 
 def test_rates_that_are_learned_second_by_second_are_told(tmp_path: Path) -> None:
     text = PLAN.replace('app = "file"\nbytes = "1M"', "").replace(
-        '["tcp-reno", "tcp-newreno"]', '["tcp-reno", "atp-default"]'
+        '["tcp-reno", "tcp-newreno"]', '["tcp-reno", "atp"]'
     )
     flows = [{"last_byte_s": 5.0, "finished": False, "app": "bulk"}]
-    of = {"tcp-reno": flows, "atp-default": flows}
-    early = made(tmp_path / "a", of, text=text, seconds={"tcp-reno": 5.0, "atp-default": 5.0})
-    assert "its flows were there for atp-default 5 s: that is how" in said(early, "goodput")
+    of = {"tcp-reno": flows, "atp": flows}
+    early = made(tmp_path / "a", of, text=text, seconds={"tcp-reno": 5.0, "atp": 5.0})
+    assert "its flows were there for atp 5 s: that is how" in said(early, "goodput")
     assert "ATP changes" not in said(made(tmp_path / "b", of, text=text), "goodput")

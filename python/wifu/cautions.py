@@ -17,6 +17,7 @@ from wifu import (
     cutoff,
     demand,
     drawn,
+    early,
     ending,
     endless,
     faults,
@@ -431,6 +432,12 @@ def _both_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def _length(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """What is of how long runs are, in one note."""
+    ways = (short.few, short.learning, growing.connections, ending.waiting)
+    return early.sentence([told for way in ways if (told := way(results, cells, metric))])
+
+
 def _inside(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Packets that had neither arrived nor been lost when their run ended."""
     base, only = parts(metric)
@@ -482,7 +489,7 @@ SAID = (
     endless.words,
     passing,
     arrived,
-    growing.words,
+    growing.datagrams,
     loads,
     few,
     roundtrips.mixed,
@@ -500,9 +507,7 @@ SAID = (
     misread.unsent,
     misread.survivors,
     ramp.ramp,
-    short.words,
-    short.learning,
-    ending.words,
+    _length,
     starving.floored,
     starving.unseen,
     turns.words,

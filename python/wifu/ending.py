@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from wifu.cells import Cell
 from wifu.demand import PACED
+from wifu.early import Early
 from wifu.metrics import parts
 from wifu.rows import RATES, Results, carriers, flows_of, of_these, rows_of
 from wifu.stamps import first
@@ -23,18 +24,18 @@ MOST = 4
 """Cells that are named."""
 
 
-def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+def waiting(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
     """Cells of which it is so, with for how long."""
     measured = results.plan.measure.mode in ("transfer", "receiver")
     if parts(metric)[0] not in RATES or not measured:
-        return ""
+        return None
     rows = carriers(rows_of(results, cells), metric)
     # Who pauses is silent of itself.
     paced = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in PACED}
     rows = rows[~of_these(rows, paced)]
     rows = rows[rows["flow_protocol"].ne("udp") & rows["bytes"].gt(0) & rows["last_byte_s"].notna()]
     if "timeout_s" not in rows or rows.empty:
-        return ""
+        return None
     silent = rows["sim_seconds"] - rows["last_byte_s"].astype(float)
     lasted = rows["sim_seconds"] - rows["start_s"].astype(float).fillna(0.0)
     waits = rows["finished"].eq(False) & (silent > LONG * lasted)
@@ -47,9 +48,9 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         if by.get(c.name, 0.0) > OFTEN
     ]
     if not found:
-        return ""
-    return (
+        return None
+    return Early(
         "Flows waited for timeouts when their run ended, and nothing of them had arrived for more "
         f"than a tenth of their time (of flows: {first(found, MOST)}): how much of such a wait is "
-        "in goodput is by when runs end. Longer runs tell what they come to."
+        "in goodput is by when runs end."
     )

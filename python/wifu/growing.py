@@ -10,6 +10,7 @@ from wifu import limits
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
+from wifu.early import Early
 from wifu.metrics import of_datagrams, parts
 from wifu.rows import RATES, Results, alongside, flows_of, of_protocols, of_these, rows_of
 from wifu.stacks import stack
@@ -50,40 +51,51 @@ COUNTED = ("retransmissions", "timeouts", "fast_retransmits", "loss")
 OF_TRIPS = (*RATES, "srtt", *COUNTED)
 """Metrics of connections that a full queue changes, beside percentiles of round trips."""
 
+NEEDED = {"packets_inside", "until_s"}
+"""Columns that results of an older lab lack."""
 
-def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Cells of which it is so, of datagrams and of connections."""
-    if not {"packets_inside", "until_s"} <= set(results.flows):  # of an older lab
+
+def datagrams(results: Results, cells: Sequence[Cell], metric: str) -> str:
+    """Cells whose datagrams waited in such queues."""
+    if not of_datagrams(metric) or not set(results.flows) >= NEEDED:
         return ""
-    base, only = parts(metric)
-    rows = rows_of(results, cells)
+    rows, only = rows_of(results, cells), parts(metric)[1]
     own = rows if only is None else rows[rows["flow"] == only]
-    probes = own[own["flow_protocol"].eq("udp")]
-    if of_datagrams(metric) and (found := _named(_waiting(probes), cells)):
-        return (
-            f"Datagrams waited in queues that still grew when runs ended ({found}): more was sent "
-            "than the way carries, and such delays are of how long a run is and of how much a "
-            "queue holds, not of the path. A lower `rate`, or goodput and losses, tell what it "
-            "carries."
-        )
+    if not (found := _named(_waiting(own[own["flow_protocol"].eq("udp")]), cells)):
+        return ""
+    return (
+        f"Datagrams waited in queues that still grew when runs ended ({found}): more was sent than "
+        "the way carries, and such delays are of how long a run is and of how much a queue holds, "
+        "not of the path. A lower `rate`, or goodput and losses, tell what it carries."
+    )
+
+
+def connections(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
+    """Cells whose connections had not filled their queue yet, where a metric is of what it does to
+    them, or to what waits beside them.
+    """
+    base, only = parts(metric)
     # Delays beside a load are of what the load does.
     beside = of_datagrams(metric) or base in OF_FINISHED
-    over = (rows if beside else own)[lambda own: own["flow_protocol"].ne("udp")]
-    asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in ASKING}
-    over = over[~of_these(over, asking)]
-    if not (base in OF_TRIPS or base.startswith("rtt_p") or beside):
-        return ""
+    known = set(results.flows) >= NEEDED
+    if not known or not (base in OF_TRIPS or base.startswith("rtt_p") or beside):
+        return None
+    if datagrams(results, cells, metric):
+        return None
     # Of rates it matters where what protocols make of losses is compared.
     if base in RATES and not any(map(of_protocols, alongside(results, cells))):
-        return ""
+        return None
+    rows = rows_of(results, cells)
+    over = rows if beside or only is None else rows[rows["flow"] == only]
+    asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in ASKING}
+    over = over[over["flow_protocol"].ne("udp") & ~of_these(over, asking)]
     if not (found := _named(_longest(over), cells)):
-        return ""
+        return None
     what = "delays" if beside else "these counts" if base in COUNTED else "round trips"
-    what = "goodput, which is" if base in RATES else f"{what}, which are"
-    return (
+    return Early(
         f"In most runs connections lost nothing yet, and filled a queue all the time ({found}): "
-        f"what a full queue does is not in {what} of how long a run is, and so is that nothing was "
-        "lost. A longer `stop.time`, or a shorter queue, tells what they come to."
+        f"what a full queue does is not in {'goodput' if base in RATES else what}.",
+        "a longer `stop.time`, or a shorter queue,",
     )
 
 

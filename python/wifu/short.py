@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from wifu.cells import Cell
+from wifu.early import Early
 from wifu.limited import MOSTLY
 from wifu.limits import LIMITS, column
 from wifu.metrics import parts
@@ -69,20 +70,20 @@ def _held(rows: pd.DataFrame) -> pd.Series[bool]:
     return held > MOSTLY * rows["open_s"].astype(float)
 
 
-def learning(results: Results, cells: Sequence[Cell], metric: str) -> str:
+def learning(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
     """Flows that change their rate once in an epoch, and had few of these until the clock ended
     them.
     """
     if parts(metric)[0] not in RATES or results.plan.measure.mode == "steady":
-        return ""
+        return None
     rows = carriers(rows_of(results, cells), metric)
     names = rows["flow_protocol"].astype(str)
-    rows = rows[names.str.startswith("atp-") & rows["finished"].eq(False)]
+    rows = rows[names.str.match(r"atp\b") & rows["finished"].eq(False)]
     lasted = (ends(rows) - rows["start_s"].astype(float).fillna(0.0)).groupby(rows["cell"]).mean()
     found = [f"{c.name} {lasted[c.name]:.3g} s" for c in cells if lasted.get(c.name, EARLY) < EARLY]
     if not found:
-        return ""
-    return (
+        return None
+    return Early(
         f"ATP changes its rate once a second, and its flows were there for {first(found, MOST)}: "
         "that is how they begin, which may be above or below what they come to."
     )
@@ -93,21 +94,20 @@ def unsettled(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     return parts(metric)[0] in SHARES and bool(len(_trips(results, cells, metric)))
 
 
-def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
+def few(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
     """Cells whose flows had no longer."""
     trips = _trips(results, cells, metric)
     found = [f"{c.name} {trips[c.name]:.0f}" for c in cells if c.name in trips.index]
     if not found:
-        return ""
+        return None
     if results.plan.measure.mode == "window":
-        what = f"Flows had few round trips before the window began ({first(found, MOST)}"
-        then = "A window that begins later tells what they come to."
+        what, longer = "had few round trips before the window began", "a window that begins later"
     else:
-        what = f"Flows were cut off by the clock after few round trips ({first(found, MOST)}"
-        then = "A longer `stop.time`, with a `window` at its end, tells what they come to."
-    colour = any(unsettled(results, group, metric) for group in alongside(results, cells))
-    return (
-        f"{what}, of the flow that had fewest): how a window began to grow is a large part of "
-        f"their goodput, which is of how long runs are. {then}"
-        f"{' There is neither colour nor bold.' if colour else ''}"
+        what = "were cut off by the clock after few round trips"
+        longer = "a longer `stop.time`, with a `window` at its end,"
+    return Early(
+        f"Flows {what} ({first(found, MOST)}, of the flow that had fewest): how a window began to "
+        "grow is a large part of their goodput.",
+        longer,
+        any(unsettled(results, group, metric) for group in alongside(results, cells)),
     )

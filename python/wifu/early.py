@@ -1,0 +1,34 @@
+"""What is of how long runs are: flows that the clock ended before what they come to had begun. One
+note says all of it, with what would tell more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Early:
+    """One way in which it is so: a sentence with the cells, what would tell more, and whether that
+    takes colour and bold.
+    """
+
+    what: str
+    longer: str = "a longer `stop.time`"
+    colourless: bool = False
+
+
+def sentence(every: Sequence[Early]) -> str:
+    """All of it as one note; nothing if there is none."""
+    if not every:
+        return ""
+    tells = list(dict.fromkeys(early.longer for early in every))
+    # Who is to take a window as well has the longer time in that.
+    tells = [a for a in tells if not any(b != a and b.startswith(a) for b in tells)]
+    named = ", or ".join(tells)
+    return (
+        f"How long runs are is in these numbers. {' '.join(early.what for early in every)} "
+        f"{named[0].upper()}{named[1:]} tells what they come to."
+        f"{' There is neither colour nor bold.' if any(e.colourless for e in every) else ''}"
+    )
