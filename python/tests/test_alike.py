@@ -57,6 +57,18 @@ def test_levels_are_told_by_the_names_that_tables_have() -> None:
     assert found.sentence().startswith(told)
 
 
+def test_levels_that_differ_in_the_same_are_told_together() -> None:
+    levels = ["tcp-sack", "tcp-reno,profile=wifu-tahoe", "tcp-newreno,profile=wifu-tahoe"]
+    text = TEXT.replace('["tcp-sack", "tcp-cubic,profile=wifu-tahoe"]', json.dumps(levels))
+    every = alike.differences(plans.parse(text))
+    assert len(every) == 2
+    (told,) = alike.sentences(every)
+    assert told.startswith(f"{levels[1]} and {levels[2]} differ from tcp-sack in more than their")
+    assert ", all in the same: profile wifu-tahoe, not rfc-modern; rcv_wnd 65535" in told
+    other = text.replace("newreno,profile=wifu-tahoe", "newreno,profile=kernel-reno")
+    assert len(alike.sentences(alike.differences(plans.parse(other)))) == 2
+
+
 @pytest.mark.parametrize(
     "levels",
     [

@@ -1055,3 +1055,12 @@ def test_retries_of_emulated_nodes_are_those_of_the_radio() -> None:
     node = node_of(row, links, {})
     assert (node["retries"], node["attempts"], node["tries"]) == (7, 12, 17)
     assert node["failed"] == 1
+
+
+def test_what_is_said_of_two_substrates_is_said_once() -> None:
+    long = "Of some cells it is to be said at length{} what their numbers are and are not, " * 3
+    first, other = long.format(" (a 1, b 2)", "", ""), long.format(" (c 3)", "", "")
+    assert diverge._short(first, first) == first
+    told = '"Of some cells it is to be said at length what their numbers ...", as above: c 3.'
+    assert diverge._short(other, first) == told
+    assert diverge._short("Short (a 1).", "Short (b 2).") == "Short (a 1)."

@@ -95,6 +95,13 @@ class Difference:
 
     def sentence(self, most: int = NAMED) -> str:
         """All that in a sentence; so many parameters, those that matter most often, are named."""
+        one, two = self._shown()
+        return (
+            f"{one} and {two} differ{self._where()} in more than their names say: {self._in(most)}."
+        )
+
+    def _in(self, most: int) -> str:
+        """What it is that they differ in."""
         told = []
         one, two = self.profiles
         if self.kernel:
@@ -123,21 +130,20 @@ class Difference:
                 f"frames with a whole packet are tried up to {a} times for {self.level}, {b} for "
                 f"{self.baseline}, since after an RTS radio.attempts_long is what counts"
             )
-        shown = [
-            str(label) if str(label) == w else f"{label} ({w})" if w else str(label)
-            for label, w in zip((self.level, self.baseline), self.words, strict=True)
-        ]
-        if self.called is not None:  # tables know them by these names
-            given = zip(self.called, self.words, (self.level, self.baseline), strict=True)
-            shown = [
-                name if (own := w or str(label)) == name else f"{name} ({own})"
-                for name, w, label in given
-            ]
-        where = "" if self.cells == self.of else f" in {self.cells} of {self.of} comparisons"
-        return (
-            f"{shown[0]} and {shown[1]} differ{where} in more than their names say: "
-            f"{'; '.join(told)}."
+        return "; ".join(told)
+
+    def _shown(self) -> tuple[str, str]:
+        """Both as tables call them, with what they are."""
+        called = self.called or (str(self.level), str(self.baseline))
+        given = zip(called, self.words, (self.level, self.baseline), strict=True)
+        one, two = (
+            name if (own := words or str(label)) == name else f"{name} ({own})"
+            for name, words, label in given
         )
+        return one, two
+
+    def _where(self) -> str:
+        return "" if self.cells == self.of else f" in {self.cells} of {self.of} comparisons"
 
     def to_json(self) -> dict[str, Any]:
         """The same as data, with every parameter."""
@@ -154,6 +160,26 @@ class Difference:
             "attempts": None if self.attempts is None else list(self.attempts),
             "words": self.sentence(),
         }
+
+
+def sentences(every: Sequence[Difference], most: int = NAMED) -> list[str]:
+    """All differences in sentences: levels that differ from one in the same have one together."""
+    alike: dict[tuple[str, str, str], list[Difference]] = {}
+    for each in every:
+        key = each._shown()[1], each._where(), each._in(len(each.parameters) + len(each.scenario))
+        alike.setdefault(key, []).append(each)
+    return [_together(own, most) for own in alike.values()]
+
+
+def _together(own: Sequence[Difference], most: int) -> str:
+    """Levels that differ from one in the same."""
+    if len(own) == 1:
+        return own[0].sentence(most)
+    *levels, last = (each._shown()[0] for each in own)
+    return (
+        f"{', '.join(levels)} and {last} differ from {own[0]._shown()[1]}{own[0]._where()} in more "
+        f"than their names say, all in the same: {own[0]._in(most)}."
+    )
 
 
 def _meant(name: str, value: str) -> str:

@@ -312,7 +312,7 @@ class Results:
 
     def _aside(self, frame: pd.DataFrame, baseline: Label | None = None) -> pd.DataFrame:
         """A table that says what its levels differ in (`frame.attrs["differences"]`)."""
-        if told := [d.sentence() for d in self.differences(baseline)]:
+        if told := alike.sentences(self.differences(baseline)):
             frame.attrs["differences"] = told
         return frame
 
@@ -513,7 +513,7 @@ class Results:
             if not any(shown[why]):
                 del shown[why]
         head = f"<p><b>{html.escape(self.plan.title)}</b>: {html.escape(metric.axis())}</p>"
-        said = [d.sentence() for d in self.differences()]
+        said = alike.sentences(self.differences())
         said += self._said(self.plan.metrics[0], pd.DataFrame())
         told = "".join(f"<p>{html.escape(words)}</p>" for words in said)
         return head + str(shown.to_html(index=False, border=0)) + told

@@ -25,7 +25,7 @@ def compares(plan: Plan) -> bool:
 
 def unsaid(plan: Plan) -> list[str]:
     """What levels that stand beside each other differ in besides what their names say."""
-    return [*(d.sentence() for d in alike.differences(plan)), *taken.halves(plan)]
+    return [*alike.sentences(alike.differences(plan)), *taken.halves(plan)]
 
 
 def html_of(results: Results) -> str:

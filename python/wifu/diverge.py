@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -376,15 +377,36 @@ def said_of(found: Sequence[Results], metric: str) -> Iterator[tuple[str, str]]:
     or with nothing, if that is of all.
     """
     said: dict[str, list[str]] = {}
+    shapes: dict[str, str] = {}
     for results in found:
         cells = list(results.plan.cells)
         told = [cutoff.sentence(results, cells, metric)]
         told += cautions.notes(results, cells, metric)
         for sentence in filter(None, told):
-            said.setdefault(sentence, []).append(results.plan.substrate)
+            first = shapes.setdefault(ASIDE.sub("", sentence), sentence)
+            said.setdefault(_short(sentence, first), []).append(results.plan.substrate)
     yield from ((f"on {', '.join(of)}", sentence) for sentence, of in said.items())
     if parts(metric)[0] == "srtt" and {r.plan.substrate for r in found} - {"sim"}:
         yield "", SRTT
+
+
+ASIDE = re.compile(r" ?\([^()]*\)")
+"""Which cells something is said of, and by how much."""
+
+OPENING = 60
+"""So many of its characters remind of it."""
+
+LONG = 200
+"""A sentence of so many characters is said once, with what is in brackets on other substrates."""
+
+
+def _short(sentence: str, first: str) -> str:
+    """What is said again, as short as can be, if all but what is in brackets stood there before."""
+    inside = "; ".join(found.strip(" ()") for found in ASIDE.findall(sentence))
+    if sentence == first or not inside or len(sentence) < LONG:
+        return sentence
+    opening = ASIDE.sub("", first)
+    return f'"{opening[:OPENING].rsplit(" ", 1)[0]} ...", as above: {inside}.'
 
 
 def _corrected(rows: Sequence[Row]) -> tuple[Row, ...]:

@@ -196,7 +196,7 @@ def _differences(plan: Plan) -> list[str]:
     its reader may not expect.
     """
     return [
-        *(d.sentence() for d in alike.differences(plan)),
+        *alike.sentences(alike.differences(plan)),
         *taken.halves(plan),
         *rings.warnings(plan),
         *outlets.warnings(plan),
