@@ -354,3 +354,11 @@ protocol = ["tcp-newreno", "tcp-linux", "tcp-ap05"]
     assert "; what is left is tcp-cubic. Without" in told[0]
     bare = plans.parse(text.replace(",profile=rfc-modern", ""))
     assert not any("of its own" in note for note in taken.notes(bare))
+
+
+def test_long_lists_of_the_scenario_are_cut() -> None:
+    rows = [[n / 10, 1000] for n in range(500)]
+    text = TEXT.split("[vary]")[0] + f'[vary.load]\na = {{}}\nb = {{ "flow.1.rows" = {rows} }}\n'
+    text = text.replace("{protocol}", "tcp-sack").replace('baseline = "tcp-sack"', 'pair = "load"')
+    for told in alike.sentences(alike.differences(plans.parse(text))):
+        assert len(told) < 300, told

@@ -29,6 +29,9 @@ ORDER = (*SIZES, "ack.", "congestion.", "rtt.", "reliable.")
 NAMED = 10
 """Parameters that a sentence names; JSON has all."""
 
+LONGEST = 80
+"""So many characters of what a key of the scenario is set to."""
+
 UNSET = "not set"
 """What a key of the scenario is for a level that does not set it, if the plan does not either."""
 
@@ -114,7 +117,7 @@ class Difference:
             first = "no profile" if one is None else f"profile {one}"
             told.append(f"{first}, not {'none' if two is None else two}")
         keys = [
-            f"the scenario's {name} is {a} for {self.level}, {b} for {self.baseline}"
+            f"the scenario's {name} is {_cut(a)} for {self.level}, {_cut(b)} for {self.baseline}"
             for name, (a, b) in self.scenario.items()
         ]
         values = [
@@ -180,6 +183,12 @@ def _together(own: Sequence[Difference], most: int) -> str:
         f"{', '.join(levels)} and {last} differ from {own[0]._shown()[1]}{own[0]._where()} in more "
         f"than their names say, all in the same: {own[0]._in(most)}."
     )
+
+
+def _cut(value: Any) -> str:
+    """What a key is set to, without the end of long lists."""
+    told = str(value)
+    return told if len(told) <= LONGEST else f"{told[:LONGEST].rsplit(' ', 1)[0]} ..."
 
 
 def _meant(name: str, value: str) -> str:
