@@ -11,7 +11,7 @@ from test_cautions import PLAN, made, said
 from test_limited import FILE, ONE, WIRES, narrowed, ran
 
 import wifu
-from wifu import compared, misnamed, narrow, offers, selected, unlike
+from wifu import compared, cutoff, misnamed, narrow, offers, selected, unlike
 from wifu import plan as plans
 
 UDP = WIRES.replace("{protocol}", "udp")
@@ -312,3 +312,73 @@ def test_rates_that_are_learned_second_by_second_are_told(tmp_path: Path) -> Non
     early = made(tmp_path / "a", of, text=text, seconds={"tcp-reno": 5.0, "atp": 5.0})
     assert "its flows were there for atp 5 s: that is how" in said(early, "goodput")
     assert "ATP changes" not in said(made(tmp_path / "b", of, text=text), "goodput")
+
+
+def _going(*rates: float, **more: Any) -> list[dict[str, Any]]:
+    """Flows that go on for a minute, at so many Mb/s."""
+    rows = [{"bytes": int(rate * 7.5e6), "last_byte_s": 60.0} for rate in rates]
+    return [{**row, "finished": False, "app": "bulk", **more} for row in rows]
+
+
+GOING = PLAN.replace('app = "file"\nbytes = "1M"', "")
+
+
+def test_shares_of_who_has_less_of_all_are_no_fairer(tmp_path: Path) -> None:
+    why = "shares are more even where every flow has less"
+    for name, few, reason in (
+        ("a", (1.0, 1.1), True), ("b", (2.0, 2.1), False), ("c", (1.9, 1.9), False)
+    ):  # fmt: skip
+        of = {"tcp-reno": _going(3.0, 1.9 if name == "a" else 1.0), "tcp-newreno": _going(*few)}
+        found = made(tmp_path / name, of, text=GOING)
+        assert (why in unlike.reasons(found, found.plan.cells, "jain")) == reason, name
+        words = "Shares are more even in tcp-newreno than in tcp-reno, where no flow has less"
+        assert (words in said(found, "jain")) == reason
+
+
+def test_what_one_flow_takes_from_another_is_told(tmp_path: Path) -> None:
+    words = "What flow 1 has more in tcp-reno than in tcp-newreno (1 Mb/s) other flows lack (0.9"
+    for name, other, told in (("a", 2.9, True), ("b", 2.0, False)):
+        of = {"tcp-reno": _going(3.0, 2.0), "tcp-newreno": _going(2.0, other)}
+        found = made(tmp_path / name, of, text=GOING)
+        assert (words in said(found, "goodput@1")) == told
+        assert words not in said(found, "goodput")
+
+
+def test_answers_beside_a_load_that_carried_less_have_no_colour(tmp_path: Path) -> None:
+    asks = '[[scenario.flow]]\nfrom = "n1"\nto = "n2"\napp = "request"\nprotocol = "tcp-sack"\n'
+    at = GOING.index("[vary]")
+    text = f"{GOING[:at]}{asks}{GOING[at:]}"
+    why = "answers are quicker where the load carried more than a tenth less"
+
+    def flows(rate: float, delay: float) -> list[dict[str, Any]]:
+        requests = [{"delay_s": delay, "start_s": float(n)} for n in range(50)]
+        own = {"app": "request", "requests": requests, "last_byte_s": 59.0, "finished": False}
+        return [*_going(rate, rate), {**own, "bytes": 500_000}]
+
+    for name, (rate, delay), reason in (
+        ("a", (1.0, 0.1), True), ("b", (1.0, 0.3), False), ("c", (1.95, 0.1), False)
+    ):  # fmt: skip
+        of = {"tcp-reno": flows(2.0, 0.2), "tcp-newreno": flows(rate, delay)}
+        found = made(tmp_path / name, of, text=text)
+        assert (why in unlike.reasons(found, found.plan.cells, "delay_p95@3")) == reason, name
+        words = "Answers are quicker in tcp-newreno than in tcp-reno, where the load beside them"
+        assert (words in said(found, "delay_p95@3")) == reason
+
+
+def test_a_median_that_a_cut_request_does_not_change_is_known(tmp_path: Path) -> None:
+    """Its last request had taken longer than most already."""
+    plan = CLOSED.replace('stop_at = "9s"', "")
+
+    def flows(delays: list[float]) -> list[dict[str, Any]]:
+        requests = [{"delay_s": delay, "start_s": 0.1 * n} for n, delay in enumerate(delays)]
+        own = {"app": "request", "requests": requests, "last_byte_s": 9.0, "finished": False}
+        return [own | {"under_way_s": 59.5}, own | {"under_way_s": None}]
+
+    of = {p: flows([0.1] * 40 + [0.2] * 41) for p in ("tcp-reno", "tcp-newreno")}
+    found = made(tmp_path, of, text=plan)
+    cell = found.plan.cells[0]
+    assert cutoff.runs(found, cell, "delay_median")
+    assert not cutoff.least(found, cell, "delay_median")
+    assert cutoff.least(found, cell, "delay")
+    assert "these numbers are the same" in cutoff.sentence(found, [cell], "delay_median")
+    assert found.sample("delay_median", cell.labels).mean() == pytest.approx(0.2)

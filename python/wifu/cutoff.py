@@ -279,9 +279,18 @@ def beside(results: Results, cell: Cell, metric: str) -> str:
     return ", ".join(words for words in told if words)
 
 
+def unsettled(results: Results, cell: Cell, metric: str) -> set[int]:
+    """The numbers of those of these runs in which a metric depends on what was cut off."""
+    found = runs(results, cell, metric)
+    if not found or (name := settled(metric)) not in results.runs:
+        return found
+    rows = results.runs
+    return found - set(rows.loc[(rows["cell"] == cell.name) & rows[name].eq(True), "run"])
+
+
 def least(results: Results, cell: Cell, metric: str) -> bool:
     """Whether the mean of a metric in a cell is but the least that it can be."""
-    return of_finished(metric) and bool(runs(results, cell, metric))
+    return of_finished(metric) and bool(unsettled(results, cell, metric))
 
 
 def bounded(results: Results, cell: Cell, metric: str) -> pd.Series[float]:
@@ -302,7 +311,7 @@ def bounds(
     """The least that a metric can be in those runs of a cell, or `among` them, of which transfers
     were cut off or failed, by run.
     """
-    found = sorted(runs(results, cell, metric)) if of_finished(metric) else []
+    found = sorted(unsettled(results, cell, metric)) if of_finished(metric) else []
     wanted = [run for run in found if among is None or run in among]
     return {run: at_least(results, cell, run, metric) for run in wanted}
 
@@ -350,6 +359,15 @@ def _statistic(metric: str, took: list[float], cut: list[float]) -> float:
     return float(STATISTICS[parts(metric)[0]](took + cut)) if took or cut else 0.0
 
 
+def _known(metric: str, took: list[float], cut: list[float]) -> bool:
+    """Whether a statistic is the same however long what was cut off takes."""
+    so_far, most = (_statistic(metric, took, own) for own in (cut, [NEVER] * len(cut)))
+    return bool(np.isclose(so_far, most))
+
+
+NEVER = 1e9
+"""Seconds: longer than any transfer takes."""
+
 COUNT = "delay_cut_off"
 """The column of `runs.parquet` that tells how many transfers of a run were cut off or failed."""
 
@@ -360,6 +378,14 @@ def of_finished_alone(metric: str) -> str:
     """
     base, at, flow = metric.partition("@")
     return f"{base}_finished_s{at}{flow}"
+
+
+def settled(metric: str) -> str:
+    """The column of `runs.parquet` that tells whether such a metric is known of a run though some
+    were cut off or failed, such as `delay_median_settled`: they took longer already than most.
+    """
+    base, at, flow = metric.partition("@")
+    return f"{base}_settled{at}{flow}"
 
 
 def _wanted(spec: Mapping[str, Any]) -> int:
@@ -381,6 +407,9 @@ def columns(
         made[of_finished_alone(metric)] = row[metric]
         if cut:
             made[column(metric)] = _statistic(metric, took, cut)
+            made[settled(metric)] = _known(metric, took, cut)
+            if made[settled(metric)]:
+                made[of_finished_alone(metric)] = made[column(metric)]
     return made | {COUNT: len(_times(outcome, scenario, "delay")[1])}
 
 
@@ -420,8 +449,13 @@ def _so_far(results: Results, cells: Sequence[Cell], metric: str) -> str:
     told = f"{cut - gone} of {of} {called} were cut off by the end of their run"
     if gone:
         told = f"{gone} of {of} {called} failed" if cut == gone else f"{told}, {gone} failed"
-    if not any(least(results, cell, metric) for cell in cells):
+    if not any(runs(results, cell, metric) for cell in cells):
         return f"{told} and are missing; none had taken longer than others of its flow."
+    if not any(least(results, cell, metric) for cell in cells):
+        return (
+            f"{told}: they count with their time so far, and however long they would have taken, "
+            "these numbers are the same."
+        )
     every = [_never_asked(cell, _asking(results, cell, metric)) for cell in cells]
     never = (
         " Requests of a `count` that were never asked count as taking none: a longer run "
@@ -497,7 +531,8 @@ def _too_late(plan: Plan) -> list[str]:
 def missing(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """What is to be said beside the times of finished transfers alone; nothing if all finished."""
     cut, of = count(results, cells, metric) if of_finished(metric) else (0, 0)
-    if not cut:
+    late = any(runs(results, cell, metric) for cell in cells) if cut else False
+    if not cut or (late and not any(least(results, cell, metric) for cell in cells)):
         return ""
     return (
         f"{cut} of {of} {_called(results, cells, metric)} were cut off or failed and are missing "

@@ -1,55 +1,138 @@
-"""Round trips that are shorter where less was carried: who sends less meets shorter queues."""
+"""What is better where less was carried: round trips and answers are quicker, as who sends less
+meets shorter queues, and shares are more even where every flow has less.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import permutations
+from typing import NamedTuple
 
+import pandas as pd
+
+from wifu.asked import ASKING
 from wifu.cells import Cell
-from wifu.metrics import column, parts
-from wifu.rows import Results, alongside, carriers, rows_of
+from wifu.cutoff import OF_FINISHED
+from wifu.metrics import column, metric_of, parts
+from wifu.rows import Results, alongside, carriers, flows_of, of_these, rows_of
 
 EVEN = 1.1
-"""Up to so many times as much carried, and round trips are compared."""
+"""Up to so many times as much carried, and cells are compared."""
+
+EVENNESS = ("jain", "unfairness", "weakest")
+"""Metrics of how even shares are, whatever they are of."""
 
 
-def _found(results: Results, cells: Sequence[Cell], metric: str) -> tuple[float, str, str]:
-    """By how many times as much one of two cells carried whose round trips are longer, where that
-    is most and more than is told, with the names of both, the lesser first; else 1.
-    """
-    base, none = parts(metric)[0], (1.0, "", "")
-    if base != "srtt" and not base.startswith("rtt_p"):
-        return none
-    rows = carriers(rows_of(results, cells), metric)
-    names = [column(base), "goodput_bps"]
-    if not all(name in rows for name in names):
-        return none
-    rows = rows[rows[names[0]].notna() & rows["flow_protocol"].ne("udp")]
+class Less(NamedTuple):
+    """Of two cells the better one carried so many times less than the other."""
+
+    times: float
+    better: str
+    other: str
+
+
+Found = Callable[[Results, Sequence[Cell], str], Iterable[Less]]
+
+
+def _less(good: Mapping[str, float], rows: pd.DataFrame) -> list[Less]:
+    """All pairs of cells of which that with more `good` carried more than a tenth less."""
     by = rows.groupby("cell")
-    trips = by[names[0]].mean().astype(float)
     rates = (by["goodput_bps"].sum() / by["run"].nunique()).astype(float)
-    pairs = [
-        (float(rates[b] / rates[a]), str(a), str(b))
-        for a, b in permutations(trips.index, 2)
-        if trips[a] < trips[b] and 0 < rates[a] * EVEN < rates[b]
+    return [
+        Less(float(rates[b] / rates[a]), a, b)
+        for a, b in permutations([name for name in good if name in rates.index], 2)
+        if good[a] > good[b] and 0 < rates[a] * EVEN < rates[b]
     ]
-    return max(pairs, default=none)
+
+
+def _trips(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
+    """Cells with shorter round trips."""
+    base = parts(metric)[0]
+    if base != "srtt" and not base.startswith("rtt_p"):
+        return []
+    rows = carriers(rows_of(results, cells), metric)
+    if not {column(base), "goodput_bps"} <= set(rows):
+        return []
+    rows = rows[rows[column(base)].notna() & rows["flow_protocol"].ne("udp")]
+    trips = rows.groupby("cell")[column(base)].mean().astype(float)
+    return _less({str(name): -trip for name, trip in trips.items()}, rows)
+
+
+def _answers(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
+    """Cells whose answers are quicker beside flows that go on: these are the load."""
+    base, only = parts(metric)
+    asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in ASKING}
+    if base not in OF_FINISHED or only not in {None, *(n for _, n in asking)}:
+        return []
+    rows = rows_of(results, cells)
+    load = rows[~of_these(rows, asking) & rows["finished"].eq(False)]
+    load = load[load["flow_protocol"].ne("udp")]
+    good = (
+        {c.name: -float(results.sample(metric, c.labels).mean()) for c in cells}
+        if len(load)
+        else {}
+    )
+    return _less(good, load)
+
+
+def _shares(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
+    """Cells that are more even, where no flow has more."""
+    if parts(metric)[0] not in EVENNESS:
+        return []
+    rows = carriers(rows_of(results, cells), metric)
+    rates = rows.groupby(["cell", "flow"])["goodput_bps"].mean().astype(float).unstack()
+    sign = 1.0 if metric_of(metric).better == "more" else -1.0
+    good = {c.name: sign * float(results.sample(metric, c.labels).mean()) for c in cells}
+    pairs = _less(good, rows)
+    return [p for p in pairs if bool((rates.loc[p.better] <= rates.loc[p.other]).all())]
 
 
 def lighter(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether a cell with shorter round trips carried more than a tenth less."""
-    return _found(results, cells, metric)[0] > 1.0
+    return any(_trips(results, cells, metric))
+
+
+def loaded(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether answers are quicker beside a load that carried more than a tenth less."""
+    return any(_answers(results, cells, metric))
+
+
+def poorer(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether shares are more even where every flow has less, and all more than a tenth."""
+    return any(_shares(results, cells, metric))
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words."""
-    every = [_found(results, group, metric) for group in alongside(results, cells)]
-    times, less, more = max(every, default=(1.0, "", ""))
-    if times <= 1.0:
-        return ""
-    return (
-        f"Round trips are shorter in {less} than in {more}, whose flows carried {times:.3g} times "
-        "as much in the same time: who sends less meets shorter queues, and is no better for it. "
-        "There is neither colour nor bold where it is more than a tenth less; a `tradeoff` shows "
-        "both."
-    )
+    for found, told in WORDS:
+        groups = alongside(results, cells)
+        if pairs := [pair for group in groups for pair in found(results, group, metric)]:
+            return told.format(**max(pairs)._asdict())
+    return ""
+
+
+BOTH = (
+    "There is neither colour nor bold where it is more than a tenth less; a `tradeoff` shows both."
+)
+
+WORDS: Sequence[tuple[Found, str]] = (
+    (
+        _trips,
+        "Round trips are shorter in {better} than in {other}, whose flows carried {times:.3g} "
+        "times as much in the same time: who sends less meets shorter queues, and is no better for "
+        f"it. {BOTH}",
+    ),
+    (
+        _answers,
+        "Answers are quicker in {better} than in {other}, where the load beside them carried "
+        "{times:.3g} times as much: a load that sends less leaves shorter queues, and is no better "
+        f"for it. {BOTH}",
+    ),
+    (
+        _shares,
+        "Shares are more even in {better} than in {other}, where no flow has less and all together "
+        "carried {times:.3g} times as much: nobody has anything of that. There is neither colour "
+        "nor bold where that is more than a tenth less.",
+    ),
+)
+"""What is told of each."""

@@ -39,7 +39,8 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
         return none
     if "min_rtt_s" not in results.flows:
         return none
-    rows = carriers(rows_of(results, cells), metric)
+    # What one flow has depends on how far those beside it have come.
+    rows = carriers(rows_of(results, cells))
     # What ends by itself takes what it takes, its beginning included.
     rows = rows[rows["finished"].eq(False) & rows["min_rtt_s"].gt(0) & rows["bytes"].gt(0)]
     rows = rows[rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)]  # lanes have no window

@@ -27,7 +27,8 @@ COLUMNS = frozenset({
     *flow_row({}, {"id": 1}, Measure(), {}), *(column(name) for name in RUN_METRICS),
     "wall_s", "repeated", "sim_seconds", "trace_hash", "stamp",
     "delay_finished_s", "delay_median_finished_s", "delay_p95_finished_s", "delay_p99_finished_s",
-    "known_finished_s", "delay_cut_off",
+    "known_finished_s", "delay_cut_off", "delay_settled", "delay_median_settled",
+    "delay_p95_settled", "delay_p99_settled", "known_settled",
     "mac_loss_by_link", "mac_retries_by_link",
     "splitters_retransmissions", "splitters_timeouts", "splitters_wait_s",
     # Of `divergence.parquet`.

@@ -543,6 +543,8 @@ REASONS = (
     Reason("within one class of round-trip times", roundtrips.same_class),
     Reason("round-trip samples are not taken alike", roundtrips.unsampled),
     Reason("round trips are shorter where more than a tenth less was carried", lighter.lighter),
+    Reason("answers are quicker where the load carried more than a tenth less", lighter.loaded),
+    Reason("shares are more even where every flow has less", lighter.poorer),
     Reason("the smallest round-trip time is no merit of a protocol", _protocols),
     Reason("frames are tried up to other limits, or after an RTS", _tried),
     Reason("segments are counted, which carry more than 10 % more in some", segments.unlike),
