@@ -67,3 +67,15 @@ def test_a_rate_that_minstrel_only_begins_at_is_told() -> None:
     (found,) = misnamed.warnings(plans.parse(chosen))
     assert found.startswith("with radio.rate_control = minstrel radio.rate is where it begins")
     assert misnamed.warnings(plans.parse(text)) == []
+
+
+def test_an_axis_to_compare_that_goes_with_another_is_told() -> None:
+    text = (
+        'name = "z"\nbaseline = "tcp-newreno"\nzip = [["protocol", "amount"]]\n[scenario]\n'
+        'topology.words = "linear,2"\n[[scenario.flow]]\nfrom = "n1"\nto = "n2"\napp = "file"\n'
+        'protocol = "{protocol}"\nbytes = "{amount}"\n'
+        '[vary]\nprotocol = ["tcp-newreno", "tcp-cubic"]\namount = ["5M", "100k"]\n'
+    )
+    (told,) = misnamed.warnings(plans.parse(text))
+    assert told.startswith("nothing is compared along protocol: it goes together with amount")
+    assert misnamed.warnings(plans.parse(text.replace('zip = [["protocol", "amount"]]', ""))) == []

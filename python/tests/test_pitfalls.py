@@ -11,7 +11,7 @@ from test_cautions import PLAN, made, said
 from test_limited import FILE, ONE, WIRES, narrowed, ran
 
 import wifu
-from wifu import compared, cutoff, misnamed, narrow, offers, selected, unlike
+from wifu import advised, compared, cutoff, misnamed, narrow, offers, selected, unlike
 from wifu import plan as plans
 
 UDP = WIRES.replace("{protocol}", "udp")
@@ -348,7 +348,7 @@ def test_answers_beside_a_load_that_carried_less_have_no_colour(tmp_path: Path) 
     asks = '[[scenario.flow]]\nfrom = "n1"\nto = "n2"\napp = "request"\nprotocol = "tcp-sack"\n'
     at = GOING.index("[vary]")
     text = f"{GOING[:at]}{asks}{GOING[at:]}"
-    why = "answers are quicker where the load carried more than a tenth less"
+    why = "better beside a load that carried more than a tenth less"
 
     def flows(rate: float, delay: float) -> list[dict[str, Any]]:
         requests = [{"delay_s": delay, "start_s": float(n)} for n in range(50)]
@@ -382,3 +382,95 @@ def test_a_median_that_a_cut_request_does_not_change_is_known(tmp_path: Path) ->
     assert cutoff.least(found, cell, "delay")
     assert "these numbers are the same" in cutoff.sentence(found, [cell], "delay_median")
     assert found.sample("delay_median", cell.labels).mean() == pytest.approx(0.2)
+
+
+def test_losses_of_the_first_slow_start_have_no_colour(tmp_path: Path) -> None:
+    why = "losses are of how flows began"
+
+    def flows(at: float, lost: int) -> list[dict[str, Any]]:
+        packets = {"sent": 1000, "delivered": 1000 - lost, "queue": lost, "inside": 0}
+        return _going(1.0, packets=packets, lost_s=at)
+
+    for name, (at, lost), reason in (("a", (9.0, 50), True), ("b", (25.0, 50), False),
+                                     ("c", (9.0, 1), False)):  # fmt: skip
+        of = {"tcp-reno": flows(at, lost), "tcp-newreno": flows(31.0, 40)}
+        found = made(tmp_path / name, of, text=GOING.replace("copies = 2", ""))
+        assert (why in unlike.reasons(found, found.plan.cells, "loss")) == reason, name
+        words = "Most of what was lost was lost as flows began (on the mean after such a part of"
+        assert (words in said(found, "retransmissions")) == reason
+        assert why not in unlike.reasons(found, found.plan.cells, "goodput")
+
+
+def test_who_is_apart_by_how_its_flows_began_has_no_colour(tmp_path: Path) -> None:
+    """Nothing came in its first tenth of a minute, and nine tenths of what others had."""
+    why = "apart mostly by when in their runs bytes came"
+    for name, late, reason in (("a", 33.0, True), ("b", 30.0, False), ("c", 28.0, False)):
+        of = {p: _going(1.0, delivered_s=30.0) for p in ("tcp-reno", "tcp-newreno")}
+        of["tcp-newreno"] = _going(0.9, delivered_s=late)
+        found = made(tmp_path / name, of, text=GOING.replace("copies = 2", ""))
+        assert (why in unlike.reasons(found, found.plan.cells, "goodput")) == reason, name
+        words = "as by how flows begin (tcp-reno x 1.11 of tcp-newreno, x 1 without it)"
+        assert (words in said(found, "goodput")) == reason
+
+
+def test_who_waits_for_timers_when_links_come_back_is_no_better(tmp_path: Path) -> None:
+    events = (
+        '[[scenario.event]]\nat = "10s"\ncut = ["n1", "n2"]\n'
+        '[[scenario.event]]\nat = "17s"\nrestore = ["n1", "n2"]\n'
+    )
+    at = GOING.index("[vary]")
+    cut = f"{GOING[:at]}{events}{GOING[at:]}".replace("copies = 2", "")
+    why = "apart mostly by timers when links came back"
+    lengths = cut + '[vary.back]\nshort = {}\nlong = { "event.2.at" = "20s" }\n'
+    for name, text, waits, reason in (
+        ("a", cut, 18.0, True), ("b", cut, 12.5, False), ("c", GOING, 18.0, False),
+        ("d", lengths, 18.0, False),
+    ):  # fmt: skip
+        of = {"tcp-reno": _going(1.0, timeout_s=12.0), "tcp-newreno": _going(0.9, timeout_s=waits)}
+        if name == "c":
+            of = {p: [*own, *own] for p, own in of.items()}
+        found = made(tmp_path / name, of, text=text)
+        cells = found.plan.groups()[0] if name == "d" else found.plan.cells
+        assert (why in unlike.reasons(found, cells, "goodput")) == reason, name
+        told = said(found, "goodput")
+        assert ("(of their time: tcp-reno 20%, tcp-newreno 30%)" in told) == reason
+
+
+def test_what_a_plan_has_everywhere_is_told() -> None:
+    ways = PLAN.replace("copies = 2", 'from = "n1"\nto = "n2"')
+    text = ways.replace("[vary]", '[[scenario.handler]]\nuse = "drop"\np = 0.01\n[vary]')
+    (told,) = advised.warnings(plans.parse(text))
+    assert told.startswith("handler drop says neither `nodes` nor `hooks`: it acts at each hook")
+    placed = text.replace("p = 0.01", 'p = 0.01\nhooks = ["forward"]')
+    assert advised.warnings(plans.parse(placed)) == []
+    some = placed + '[vary.more]\na = {}\nb = { handler = [{ use = "delay" }] }\n'
+    (told,) = advised.warnings(plans.parse(some))
+    assert told.endswith("(tcp-reno_b, tcp-newreno_b).")
+
+
+def test_round_trips_of_one_flow_beside_a_lighter_load_have_no_colour(tmp_path: Path) -> None:
+    why = "round trips are shorter where more than a tenth less was carried"
+
+    def flows(load: float, trip: float) -> list[dict[str, Any]]:
+        rtt = {"p50_s": trip, "p95_s": trip, "p99_s": trip, "samples": 100}
+        return [*_going(load), *_going(1.0, rtt=rtt, srtt_s=trip)]
+
+    for name, load, reason in (("a", 1.0, True), ("b", 3.9, False)):
+        of = {"tcp-reno": flows(4.0, 0.2), "tcp-newreno": flows(load, 0.1)}
+        found = made(tmp_path / name, of, text=GOING)
+        assert (why in unlike.reasons(found, found.plan.cells, "rtt_p95@2")) == reason, name
+
+
+def test_what_a_stream_loses_beside_a_lighter_load_is_no_merit(tmp_path: Path) -> None:
+    why = "better beside a load that carried more than a tenth less"
+
+    def flows(load: float, lost: int) -> list[dict[str, Any]]:
+        packets = {"sent": 1000, "delivered": 1000 - lost, "queue": lost, "inside": 0}
+        stream = _going(1.0, protocol="udp", packets=packets)[0]
+        return [*_going(load), stream]
+
+    for name, load, reason in (("a", 1.0, True), ("b", 3.9, False)):
+        of = {"tcp-reno": flows(4.0, 200), "tcp-newreno": flows(load, 100)}
+        found = made(tmp_path / name, of, text=GOING)
+        assert (why in unlike.reasons(found, found.plan.cells, "loss@2")) == reason, name
+        assert ("that is what it meets" in said(found, "loss@2")) == reason

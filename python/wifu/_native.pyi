@@ -24,6 +24,9 @@ def run(scenario_json: str, compositions: list[str] = ...) -> RunResult:
 def check_scenario(scenario_json: str, compositions: list[str] = ..., others: bool = ...) -> str:
     """The scenario with everything that it leaves out filled in; ValueError if it means nothing."""
 
+def advice(scenario_json: str) -> list[str]:
+    """What a scenario has that is easily taken for something else, as sentences."""
+
 def host_profile(scenario_json: str) -> str:
     """What packets cost the hosts where they begin and end: `off` or `py`."""
 

@@ -11,8 +11,10 @@ import pandas as pd
 
 from wifu import (
     answering,
+    backoff,
     bimodal,
     closed,
+    course,
     crowded,
     cutoff,
     demand,
@@ -65,7 +67,16 @@ from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import Measure, column, of_datagrams, parts, unstarted
 from wifu.probes import arrived, few, outlasting, unprobed
-from wifu.rows import RATES, Results, by_cell, compared, flows_of, rows_of
+from wifu.rows import (
+    RATES,
+    Results,
+    alongside,
+    by_cell,
+    compared,
+    flows_of,
+    of_protocols,
+    rows_of,
+)
 from wifu.rows import carriers as carriers
 from wifu.stamps import first
 from wifu.unlike import (
@@ -426,16 +437,27 @@ def _both_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
     rows = carriers(rows_of(results, cells), metric)
     if parts(metric)[0] != "loss" or rows["flow_protocol"].eq("udp").all():
         return ""
+    others = any(of_protocols(group) for group in alongside(results, cells))
+    unlike = (
+        ": a transport that sends fewer or smaller acknowledgements has other packets, not only "
+        "other losses"
+    )
     return (
-        "Of the packets of both directions, data and acknowledgements, all counted alike: a "
-        "transport that sends fewer or smaller acknowledgements has other packets, not only other "
-        "losses. `results.hops()` tells them apart (`reverse`)."
+        "Of the packets of both directions, data and acknowledgements, all counted alike"
+        f"{unlike * others}. `results.hops()` tells them apart (`reverse`)."
     )
 
 
 def _length(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """What is of how long runs are, in one note."""
-    ways = (short.few, short.learning, growing.connections, ending.waiting)
+    ways = (
+        short.few,
+        course.apart,
+        short.learning,
+        short.losses,
+        growing.connections,
+        ending.waiting,
+    )
     return early.sentence([told for way in ways if (told := way(results, cells, metric))])
 
 
@@ -471,6 +493,7 @@ SAID = (
     lasting.early,
     lasting.words,
     happenings.words,
+    backoff.words,
     _unconnected,
     failing,
     brief,

@@ -1,5 +1,5 @@
 """What is better where less was carried: round trips and answers are quicker, as who sends less
-meets shorter queues, and shares are more even where every flow has less.
+meets shorter queues, what one flow meets is less, and shares are more even where all have less.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class Less(NamedTuple):
     other: str
 
 
+FARES = ("loss", "connecting", "goodput", "retransmissions", "timeouts")
+"""Metrics of a flow alone, by which it fares the better the less there is beside it."""
+
 Found = Callable[[Results, Sequence[Cell], str], Iterable[Less]]
 
 
@@ -50,12 +53,14 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Les
     base = parts(metric)[0]
     if base != "srtt" and not base.startswith("rtt_p"):
         return []
-    rows = carriers(rows_of(results, cells), metric)
-    if not {column(base), "goodput_bps"} <= set(rows):
+    every = rows_of(results, cells)
+    if not {column(base), "goodput_bps"} <= set(every):
         return []
+    rows = carriers(every, metric)
     rows = rows[rows[column(base)].notna() & rows["flow_protocol"].ne("udp")]
     trips = rows.groupby("cell")[column(base)].mean().astype(float)
-    return _less({str(name): -trip for name, trip in trips.items()}, rows)
+    # A flow waits in the queues of all.
+    return _less({str(name): -trip for name, trip in trips.items()}, carriers(every))
 
 
 def _answers(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
@@ -72,6 +77,23 @@ def _answers(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[L
         if len(load)
         else {}
     )
+    return _less(good, load)
+
+
+def _beside(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
+    """Cells in which a flow of one protocol fares better beside others whose load is less."""
+    base, only = parts(metric)
+    if only is None or base not in FARES:
+        return []
+    rows = rows_of(results, cells)
+    own = rows[rows["flow"] == only]
+    protocols = set(own["flow_protocol"].astype(str))
+    # What a flow of connections has others lack, which is told.
+    if len(protocols) != 1 or (base == "goodput" and protocols != {"udp"}):
+        return []
+    load = rows[(rows["flow"] != only) & rows["flow_protocol"].ne("udp")]
+    sign = 1.0 if metric_of(metric).better == "more" else -1.0
+    good = {c.name: sign * float(results.sample(metric, c.labels).mean()) for c in cells}
     return _less(good, load)
 
 
@@ -93,8 +115,10 @@ def lighter(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 
 def loaded(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether answers are quicker beside a load that carried more than a tenth less."""
-    return any(_answers(results, cells, metric))
+    """Whether answers are quicker, or a flow of one protocol fares better, beside a load that
+    carried more than a tenth less.
+    """
+    return any((*_answers(results, cells, metric), *_beside(results, cells, metric)))
 
 
 def poorer(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -127,6 +151,12 @@ WORDS: Sequence[tuple[Found, str]] = (
         "Answers are quicker in {better} than in {other}, where the load beside them carried "
         "{times:.3g} times as much: a load that sends less leaves shorter queues, and is no better "
         f"for it. {BOTH}",
+    ),
+    (
+        _beside,
+        "The flow is of one protocol, and fares better in {better} than in {other}, where those "
+        "beside it carried {times:.3g} times as much: that is what it meets, and no merit of its "
+        f"own. {BOTH}",
     ),
     (
         _shares,

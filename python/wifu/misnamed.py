@@ -18,8 +18,22 @@ def warnings(plan: Plan) -> list[str]:
     """What is to be said of names that mislead, and of keys that two axes set."""
     return [
         *_levels(plan), *_labels(plan), *_replaced(plan), *_overridden(plan), *_first_rates(plan),
-        *_broadcasts(plan),
+        *_broadcasts(plan), *_zipped(plan),
     ]  # fmt: skip
+
+
+def _zipped(plan: Plan) -> list[str]:
+    """An axis to compare along which goes together with another, so that no two cells differ in it
+    alone.
+    """
+    group = next((own for own in plan.zipped if plan.pair in own), None)
+    if group is None or any(len(row) > 1 for row in plan.groups()):
+        return []
+    others = ", ".join(name for name in group if name != plan.pair)
+    return [
+        f"nothing is compared along {plan.pair}: it goes together with {others} (`zip`), and no "
+        "two cells differ in it alone. Another `pair` is compared, or none of these axes zipped."
+    ]
 
 
 def _levels(plan: Plan) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from wifu import values
 from wifu.cells import Cell, listed_flows
+from wifu.cutoff import OF_FINISHED
 from wifu.errors import LabError
 from wifu.metrics import parts
 from wifu.outlets import data_ends, on_air, topology_of, wires_of
@@ -33,7 +34,10 @@ PACKET = 12_000
 SENT = {"size": 1_500, "rate": 0.0}
 """Bytes of a datagram that says nothing of it; one without a rate is in step with nobody."""
 
-DECIDED = (*SHARES, *RATES, "loss", "retransmissions", "timeouts", "fast_retransmits")
+DECIDED = (
+    *SHARES, *RATES, *OF_FINISHED, "srtt", "rtt_p50", "rtt_p95", "rtt_p99",
+    "loss", "retransmissions", "timeouts", "fast_retransmits",
+)  # fmt: skip
 """Metrics that a step decides: by which flow loses, and by how many of them do at a time."""
 
 MULTIPLES = 10

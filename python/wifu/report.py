@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wifu import (
+    advised,
     cautions,
     compared,
     comparisons,
@@ -178,7 +179,7 @@ def _alerts(results: Results) -> str:
     soft += flooding.warnings(results.plan)
     soft += [*crowded.warnings(results.plan), *misnamed.warnings(results.plan)]
     soft += [*splits.warnings(results.plan), *wired.warnings(results.plan)]
-    soft += selected.warnings(results.plan)
+    soft += [*selected.warnings(results.plan), *advised.warnings(results.plan)]
     if not comparisons.compares(results.plan):  # else they stand above what is compared
         soft += comparisons.unsaid(results.plan)
     out += [f"<div class='alert soft'>{E(told)}</div>" for told in soft]

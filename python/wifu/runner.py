@@ -83,6 +83,16 @@ def host_profile(scenario: Mapping[str, Any]) -> str:
     return _native.host_profile(json.dumps(scenario))
 
 
+def advice(scenario: Mapping[str, Any]) -> list[str]:
+    """What a scenario has that is easily taken for something else; nothing of a wrong one."""
+    from wifu import _native
+
+    try:
+        return _native.advice(json.dumps(split(scenario)[0]))
+    except ValueError:  # what is wrong with it is told where it is checked
+        return []
+
+
 class Kept:
     """A result that another process handed over."""
 

@@ -18,6 +18,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from wifu import (
+    advised,
     alike,
     cautions,
     compared,
@@ -208,6 +209,7 @@ def _differences(plan: Plan) -> list[str]:
         *valueless.warnings(plan),
         *wired.warnings(plan),
         *selected.warnings(plan),
+        *advised.warnings(plan),
     ]
 
 

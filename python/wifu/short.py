@@ -23,8 +23,16 @@ TRIPS = 200
 FULL, SHARED = 50, 100
 """Of the usual ones, with what waits in queues, so many are few; to share twice as many are."""
 
+OF_LOSSES = ("loss", "retransmissions", "fast_retransmits")
+"""Metrics of what is lost, and of what it takes to repair that."""
+
 EARLY = 30.0
 """Seconds in which ATP's rate, which it changes once in each, is near to what it comes to."""
+
+BEGINNING, LOST = 0.35, 10
+"""Packets of a cell, so many at least, were lost before such a part of their flows' time was over,
+on the mean: evenly lost that is half of it.
+"""
 
 MOST = 4
 """Cells that are named."""
@@ -87,6 +95,45 @@ def learning(results: Results, cells: Sequence[Cell], metric: str) -> Early | No
     return Early(
         f"ATP changes its rate once a second, and its flows were there for {first(found, MOST)}: "
         "that is how they begin, which may be above or below what they come to."
+    )
+
+
+def _lost(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """After which part of the time of flows that go on their packets were lost, on the mean, where
+    most were long before its middle.
+    """
+    names = ["packets_sent", "packets_copies", "packets_delivered", "packets_inside"]
+    if parts(metric)[0] not in (*OF_LOSSES, *RATES) or not {"lost_s", *names} <= set(results.flows):
+        return pd.Series(dtype=float)
+    rows = carriers(rows_of(results, cells), metric)
+    rows = rows[
+        rows["flow_protocol"].ne("udp")
+        & rows["finished"].eq(False)
+        & rows["lost_s"].astype(float).gt(0)
+    ]
+    sent, copies, arrived, inside = (rows[name].astype(float) for name in names)
+    lost, start = sent + copies - arrived - inside, rows["start_s"].astype(float).fillna(0.0)
+    part = (rows["lost_s"].astype(float) - start) / (ends(rows) - start)
+    sums = pd.DataFrame({"part": part * lost, "lost": lost}).groupby(rows["cell"]).sum()
+    means = (sums["part"] / sums["lost"])[sums["lost"] >= LOST]
+    return means[means < BEGINNING]
+
+
+def at_first(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether losses of some cell are of how its flows began."""
+    return parts(metric)[0] in OF_LOSSES and bool(len(_lost(results, cells, metric)))
+
+
+def losses(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
+    """The same in words."""
+    early = _lost(results, cells, metric)
+    found = [f"{c.name} {early[c.name]:.0%}" for c in cells if c.name in early.index]
+    if not found:
+        return None
+    return Early(
+        "Most of what was lost was lost as flows began (on the mean after such a part of their "
+        f"time: {first(found, MOST)}).",
+        colourless=any(at_first(results, group, metric) for group in alongside(results, cells)),
     )
 
 

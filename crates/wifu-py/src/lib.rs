@@ -20,6 +20,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(catalog::meant, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::check_scenario, module)?)?;
+    module.add_function(wrap_pyfunction!(run::advice, module)?)?;
     module.add_function(wrap_pyfunction!(run::host_profile, module)?)?;
     module.add_function(wrap_pyfunction!(run::draws, module)?)?;
     module.add_function(wrap_pyfunction!(run::spurts, module)?)?;

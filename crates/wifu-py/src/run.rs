@@ -127,6 +127,13 @@ pub fn host_profile(py: Python<'_>, scenario_json: &str) -> PyResult<&'static st
     })
 }
 
+/// What a scenario has that is easily taken for something else, as sentences.
+#[pyfunction]
+pub fn advice(py: Python<'_>, scenario_json: &str) -> PyResult<Vec<String>> {
+    let scenario = parsed(scenario_json)?;
+    Ok(py.detach(|| wifu_sim::advice::advice(&scenario)))
+}
+
 /// What is random of each flow of a scenario, as JSON: a list of `start_s` and `stream`, which
 /// `wifu perf --stream` takes. Protocols are not looked at.
 ///

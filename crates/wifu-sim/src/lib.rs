@@ -24,6 +24,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod air_pcap;
 pub mod app;
 mod builder;

@@ -4,8 +4,10 @@
 //! the same to the octet on every run.
 
 mod asked;
+mod packets;
 
 pub use asked::Asked;
+pub use packets::PacketOutcome;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -194,6 +196,12 @@ pub struct FlowOutcome {
     /// udp: octets of the application in each datagram; the last may have fewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagram: Option<u64>,
+    /// When its packets were lost, on the mean, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_s: Option<f64>,
+    /// When its octets were delivered, on the mean, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered_s: Option<f64>,
     /// Octets per batch of `stop.batch`.
     pub batches: Vec<u64>,
     /// Requests and files, in order.
@@ -244,45 +252,6 @@ impl Percentiles {
             p99_s: delays.quantile(0.99)?,
             samples: delays.total(),
         })
-    }
-}
-
-/// What became of a flow's packets. `sent` and `copies` together are the sum of the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PacketOutcome {
-    /// Handed to the network by both ends.
-    pub sent: u64,
-    /// Arrived at the other end.
-    pub delivered: u64,
-    /// Refused by a full queue, or by a full lane ([`HopOutcome::lane_drops`]).
-    pub queue: u64,
-    /// Given up by the MAC, and no copy arrived.
-    pub link: u64,
-    /// Lost on a wire.
-    pub wire: u64,
-    /// Without route, or the TTL ran out.
-    pub route: u64,
-    /// Dropped by a hop's handler or lane, or let go by a lane: what it has twice, what the
-    /// destination has, what waited when it was closed.
-    pub hop: u64,
-    /// Dropped by the host that it was for, where too many waited ([`NodeOutcome::host`]).
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub host: u64,
-    /// Dropped by a node that was to hand them to a link, after the deadline that was noted on them
-    /// ([`NodeOutcome::late`]).
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub late: u64,
-    /// On their way at the end.
-    pub inside: u64,
-    /// Copies that handlers and lanes of hops sent, besides the packets that the ends sent.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub copies: u64,
-}
-
-impl PacketOutcome {
-    /// Those that did not arrive and are not on their way.
-    pub fn lost(&self) -> u64 {
-        self.queue + self.link + self.wire + self.route + self.hop + self.host + self.late
     }
 }
 

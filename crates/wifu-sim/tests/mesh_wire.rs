@@ -677,9 +677,18 @@ fn a_wire_that_is_cut_loses_what_enters_it() {
                      routes = [{ from = \"a\", to = \"b\", via = \"b\" }]\n";
     let events = "[[event]]\nat = 2\ncut = [\"a\", \"b\"]\n\
                   [[event]]\nat = 4\nrestore = [\"a\", \"b\"]\n";
-    let whole = run(&wire("10Mb/s", datagrams)).flows[0].packets;
-    assert_eq!(whole.delivered, whole.sent);
-    let cut = run(&wire("10Mb/s", &format!("{datagrams}{events}"))).flows[0].packets;
+    let outcome = run(&wire("10Mb/s", datagrams));
+    let whole = outcome.flows[0].packets;
+    assert_eq!(
+        (whole.delivered, outcome.flows[0].lost_s),
+        (whole.sent, None)
+    );
+    let outcome = run(&wire("10Mb/s", &format!("{datagrams}{events}")));
+    let (cut, when) = (outcome.flows[0].packets, outcome.flows[0].lost_s);
+    let later = outcome.flows[0].delivered_s;
+    assert!(later.is_some_and(|at| (at - 3.0).abs() < 0.05), "{later:?}");
+    // From 2 s to 4 s, evenly.
+    assert!(when.is_some_and(|at| (at - 3.0).abs() < 0.05), "{when:?}");
     // 2 s of 26.5 datagrams a second; the route stays.
     assert!((52..=54).contains(&cut.wire), "{cut:?}");
     assert_eq!(cut.delivered + cut.wire, cut.sent);

@@ -1012,6 +1012,41 @@ fn attempts_that_data_after_an_rts_do_not_have_are_said() {
     }
 }
 
+/// A handler without a place acts ten times on a way of three hops, and rows of nodes that move
+/// stay the ways of their packets.
+#[test]
+fn what_is_everywhere_and_what_stays_is_said_before_the_run() {
+    let said = |text: &str| {
+        let folder = Folder::new("advice");
+        let path = folder.file("scenario.toml");
+        std::fs::write(&path, text).expect("a folder of its own");
+        let ran = sim(&format!("--scenario {path}"));
+        printed(&ran);
+        String::from_utf8_lossy(&ran.stderr).into_owned()
+    };
+    let flow =
+        "[stop]\ntime = \"1s\"\n[[flow]]\nfrom = \"n1\"\nto = \"n3\"\nprotocol = \"tcp-sack\"\n";
+    let row = format!(
+        "[topology.placement]\nkind = \"line\"\ncount = 3\nspacing_m = 20.0\n[topology.radio]\nrate = \"6Mb/s\"\n{flow}"
+    );
+    let everywhere =
+        "Note: handler drop says neither `nodes` nor `hooks`: it acts at each hook of each";
+    let drop = format!("{row}[[handler]]\nuse = \"drop\"\np = 0.001\n");
+    assert!(said(&drop).contains(everywhere));
+    for place in ["nodes = [\"n2\"]", "hooks = [\"forward\"]"] {
+        assert!(
+            !said(&format!("{drop}{place}\n")).contains(everywhere),
+            "{place}"
+        );
+    }
+    let moves = "[[mobility]]\nkind = \"trace\"\nrows = [[0.5, \"n2\", 20.0, 5.0]]\n";
+    let stays = "Note: nodes move, and routes go along the row all the time";
+    assert!(said(&format!("{row}{moves}")).contains(stays));
+    assert!(!said(&row).contains(stays));
+    let follows = format!("{row}{moves}[routing]\nkind = \"etx\"\n");
+    assert!(!said(&follows).contains(stays));
+}
+
 /// Sixty-five hops are the most that a packet lives.
 #[test]
 fn a_route_longer_than_packets_live_is_said_before_the_run() {

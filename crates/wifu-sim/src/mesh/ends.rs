@@ -95,14 +95,11 @@ impl Flows {
             return;
         }
         if end != flow.counted_end() {
-            let account = &mut flow.account;
-            account.bytes += total;
-            account.first.get_or_insert(clock.now);
-            account.last = Some(clock.now);
+            flow.account.deliver(clock.now, total);
             flow.part += total;
             let segments = flow.part / flow.mss;
             flow.part %= flow.mss;
-            let bytes = account.bytes;
+            let bytes = flow.account.bytes;
             self.rec.delivered(number as usize, clock.now, bytes);
             if segments > 0 {
                 self.count_packets(clock.now, segments);

@@ -136,6 +136,20 @@ pub(crate) struct Account {
     pub(crate) requests_failed: Vec<FailedRequest>,
     pub(crate) totals: Totals,
     pub(crate) routeless: Routeless,
+    /// The sum of the times at which packets were lost, nanoseconds.
+    pub(crate) lost_ns: u128,
+    /// The sum of the times at which octets were delivered, nanoseconds.
+    pub(crate) delivered_ns: u128,
+}
+
+impl Account {
+    /// So many octets were delivered.
+    pub(crate) fn deliver(&mut self, now: Time, octets: u64) {
+        self.bytes += octets;
+        self.delivered_ns += u128::from(now.0) * u128::from(octets);
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+    }
 }
 
 /// For how long there was no route.

@@ -39,7 +39,9 @@ impl core::ops::IndexMut<u32> for Flows {
 impl Flows {
     /// A packet of the flow is lost.
     pub(crate) fn lost(&mut self, now: Time, number: u32, why: Lost) {
-        let packets = &mut self[number].account.packets;
+        let account = &mut self[number].account;
+        account.lost_ns += u128::from(now.0);
+        let packets = &mut account.packets;
         match why {
             Lost::Queue | Lost::Lane => packets.queue += 1,
             Lost::Link => packets.link += 1,

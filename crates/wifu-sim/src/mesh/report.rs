@@ -273,12 +273,19 @@ fn flow_outcome(
         fault_s: seconds(account.failed),
         unserved: totals.unserved,
         packets,
+        lost_s: mean_time(account.lost_ns, packets.lost()),
+        delivered_s: mean_time(account.delivered_ns, account.bytes),
         batches: account.batches.clone(),
         requests: account.requests.clone(),
         under_way_s: flows.under_way(flow).map(Time::as_secs_f64),
         requests_failed: account.requests_failed.clone(),
         ..sender_outcome(flow, index as u32, &totals)
     }
+}
+
+/// The mean of so many times, seconds, whose sum is known in nanoseconds.
+fn mean_time(sum_ns: u128, count: u64) -> Option<f64> {
+    (count > 0).then(|| sum_ns as f64 / count as f64 / 1e9)
 }
 
 /// The time of a flow was over before it had a connection: that nothing is left to send is no end.

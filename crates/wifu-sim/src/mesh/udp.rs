@@ -139,9 +139,7 @@ impl Flow {
         self.account.corrupt += self.patterns[0].wrong(rest, place);
         udp.jitter.add(now - born);
         udp.transits.add(now - born);
-        self.account.bytes += body.len() as u64;
-        self.account.first.get_or_insert(now);
-        self.account.last = Some(now);
+        self.account.deliver(now, body.len() as u64);
     }
 
     /// A datagram is delivered or lost. True if that ends the flow: no more are on their way.

@@ -17,6 +17,9 @@ pub(super) fn tell(scenario: &Scenario, simulation: &Simulation, registry: &Regi
     for note in alike::replaced(&there.collect::<Vec<_>>(), registry) {
         eprintln!("Note: {note}");
     }
+    for note in wifu_sim::advice::advice(scenario) {
+        eprintln!("Note: {note}");
+    }
     note_far(scenario, simulation);
     note_wired(scenario, simulation);
     if let Some(note) = behind(scenario, simulation) {

@@ -1,0 +1,103 @@
+"""When in a run bytes came: cells that are apart by how their flows began, or by what happened
+once, more than by the rest of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+
+from wifu import stats
+from wifu.cells import Cell
+from wifu.early import Early
+from wifu.metrics import parts
+from wifu.rows import Results, alongside, carriers, ends, rows_of
+from wifu.stamps import first
+
+OF = ("goodput", "aggregate")
+"""Metrics of rates, of one flow or of all."""
+
+SMALL = 0.005
+"""Up to such a difference cells are not apart."""
+
+HALF = 0.5
+"""... of what sets two cells apart, and more, is not in the rest of the time."""
+
+RUNS = 3
+"""Of so many runs on it is seen whether that is so."""
+
+MOST = 3
+"""Pairs of cells that are named."""
+
+
+def _rest(rows: pd.DataFrame) -> pd.Series[float]:
+    """What share of the mean rate of the rest of a run its goodput is, by cell and run: where half
+    of the bytes came after half of the time it is all of it. A flow that first had nothing for a
+    tenth of its time has its bytes a twentieth later, on the mean.
+    """
+    start = rows["start_s"].astype(float).fillna(0.0)
+    part = (rows["delivered_s"].astype(float) - start) / (ends(rows) - start)
+    octets = rows["bytes"].astype(float)
+    sums = (
+        pd.DataFrame({"part": part * octets, "octets": octets})
+        .groupby([rows["cell"], rows["run"]])
+        .sum()
+    )
+    late = 2 * (sums["part"] / sums["octets"]) - 1
+    return (1 - late).clip(lower=0.1)
+
+
+def _found(
+    results: Results, cells: Sequence[Cell], metric: str
+) -> list[tuple[str, str, float, float]]:
+    """Pairs of cells that are apart mostly by that: the first with more, with the ratio of both and
+    what it is without that.
+    """
+    if parts(metric)[0] not in OF or results.plan.measure.mode not in ("transfer", "receiver"):
+        return []
+    rows = carriers(rows_of(results, cells), metric)
+    # What ends by itself is of all of its time.
+    if "delivered_s" not in rows or not rows["finished"].eq(False).all():
+        return []
+    rest = _rest(rows[rows["delivered_s"].notna()])
+    means = {c.name: float(results.sample(metric, c.labels).mean()) for c in cells}
+    pairs = permutations([name for name in means if name in rest.index], 2)
+    return [
+        (a, b, means[a] / means[b], without)
+        for a, b in pairs
+        if means[a] > means[b] * (1 + SMALL) > 0
+        if (without := _without(means[a] / means[b], rest[a], rest[b])) is not None
+    ]
+
+
+def _without(ratio: float, one: pd.Series[float], other: pd.Series[float]) -> float | None:
+    """What a ratio above 1 is of the rest of the time, if it is mostly not of that."""
+    gains = (np.log(other) - np.log(one)).dropna()
+    if len(gains) < RUNS:
+        return None
+    change = stats.mean_interval(gains.to_numpy(float))
+    chance = change.known and not change.high < 0
+    if chance or change.estimate > -HALF * np.log(ratio):
+        return None
+    return float(ratio * np.exp(change.estimate))
+
+
+def begun(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether two of these cells are apart mostly by that."""
+    return bool(_found(results, cells, metric))
+
+
+def apart(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
+    """The same in words."""
+    every = [pair for group in alongside(results, cells) for pair in _found(results, group, metric)]
+    found = [f"{a} x {r:.3g} of {b}, x {rest:.3g} without it" for a, b, r, rest in every]
+    if not found:
+        return None
+    return Early(
+        "What sets some cells apart is mostly when in their runs bytes came, as by how flows begin "
+        f"({first(list(dict.fromkeys(found)), MOST)}).",
+        colourless=True,
+    )
