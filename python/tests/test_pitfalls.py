@@ -233,7 +233,10 @@ def test_routes_of_unlike_length_in_one_mean_are_told(tmp_path: Path) -> None:
 
         return wifu.campaign(plans.parse(text), folder, runner=runner)
 
-    told = said(results(tmp_path / "a", 3), "goodput")
+    found = results(tmp_path / "a", 3)
+    assert "in which long ones weigh most" in said(found, "delay")
+    told = said(found, "goodput")
+    assert "in which short ones weigh most" in told
     assert "tcp-reno: 3.72 Mb/s over 1 (2), 1.26 Mb/s over 3 (2)" in told
     assert "Routes are not equally long in all runs" not in said(
         results(tmp_path / "b", 1), "goodput"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wifu.cells import Cell
+from wifu.cutoff import OF_FINISHED
 from wifu.metrics import parts
 from wifu.outlets import data_ends, on_air, topology_of, wires_of
 from wifu.rows import RATES, Results, carriers, flows_of, rows_of
@@ -29,6 +30,8 @@ APART = 0.05
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """What is told of the ways of a metric's flows."""
+    if parts(metric)[0] in OF_FINISHED:
+        return _mixed(results, cells, metric)
     if parts(metric)[0] not in RATES:
         return ""
     said = (
@@ -95,8 +98,9 @@ def _mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
             told.append(f"{cell.name}: {', '.join(shown)}")
     if not told:
         return ""
+    weigh = "short" if parts(metric)[0] in RATES else "long"
     return (
-        "Routes are not equally long in all runs of a cell, and are in one mean, in which short "
+        f"Routes are not equally long in all runs of a cell, and are in one mean, in which {weigh} "
         f"ones weigh most (goodput of a flow by hops, and of how many: {first(told, MOST)}). What "
         "a level does over long ones `results.flows` tells (`flow_hops`)."
     )
