@@ -11,7 +11,7 @@ from fake import FakeResult
 from test_cautions import PLAN, made, said
 
 import wifu
-from wifu import crowdedout, happenings, mirrored, misnamed, unlike
+from wifu import crowdedout, early, happenings, mirrored, misnamed, unlike
 from wifu import plan as plans
 from wifu.stamps import warned
 
@@ -290,6 +290,10 @@ def test_what_is_of_how_long_runs_are_is_one_note(tmp_path: Path) -> None:
     assert "few round trips (tcp-newreno 2" in told
     assert "ATP changes its rate once a second, and its flows were there for atp" in told
     assert told.count("tells what they come to.") == 1
+    assert "A longer `stop.time`, with a `window` at its end, tells what they come to." in told
+    both = early.sentence([early.Early("One."), early.Early("Two.", "a longer run, or another")])
+    assert both.endswith("Two. A longer `stop.time`, or a longer run, or another, tells what they "
+                         "come to.")  # fmt: skip
 
 
 def test_what_one_run_drew_once_is_told_beside_an_interval_of_its_batches(tmp_path: Path) -> None:

@@ -79,3 +79,16 @@ def test_an_axis_to_compare_that_goes_with_another_is_told() -> None:
     (told,) = misnamed.warnings(plans.parse(text))
     assert told.startswith("nothing is compared along protocol: it goes together with amount")
     assert misnamed.warnings(plans.parse(text.replace('zip = [["protocol", "amount"]]', ""))) == []
+
+
+def test_a_rate_control_that_has_to_learn_beside_a_fixed_rate_is_told() -> None:
+    text = (
+        'name = "m"\npair = "control"\n[scenario]\ntopology.words = "linear,2,rate=24M"\n'
+        '[[scenario.flow]]\nfrom = "n1"\nto = "n2"\napp = "file"\nbytes = "100k"\n'
+        'protocol = "tcp-newreno"\n[vary.control]\nfixed = { "radio.rate" = "24Mb/s" }\n'
+        'minstrel = { "radio.rate_control" = "minstrel", "radio.rate" = "24Mb/s" }\n'
+    )
+    words = "a file that is the first traffic of its links"
+    assert any(words in told for told in misnamed.warnings(plans.parse(text)))
+    bulk = text.replace('app = "file"\nbytes = "100k"\n', "")
+    assert not any(words in told for told in misnamed.warnings(plans.parse(bulk)))

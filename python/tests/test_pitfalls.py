@@ -345,6 +345,9 @@ def test_what_one_flow_takes_from_another_is_told(tmp_path: Path) -> None:
         found = made(tmp_path / name, of, text=GOING)
         assert (words in said(found, "goodput@1")) == told
         assert words not in said(found, "goodput")
+    alone = {"tcp-reno": _going(5.0), "tcp-newreno": _going(2.0, 2.0)}
+    found = made(tmp_path / "c", alone, text=GOING.replace("copies = 2", ""))
+    assert "other flows lack" not in said(found, "goodput@1")
 
 
 def test_answers_beside_a_load_that_carried_less_have_no_colour(tmp_path: Path) -> None:
@@ -394,13 +397,18 @@ def test_losses_of_the_first_slow_start_have_no_colour(tmp_path: Path) -> None:
         packets = {"sent": 1000, "delivered": 1000 - lost, "queue": lost, "inside": 0}
         return _going(1.0, packets=packets, lost_s=at)
 
-    for name, (at, lost), reason in (("a", (9.0, 50), True), ("b", (25.0, 50), False),
-                                     ("c", (9.0, 1), False)):  # fmt: skip
+    cut = '[[scenario.event]]\nat = "1s"\ncut = ["n1", "n2"]\n[vary]'
+    for name, (at, lost), told, reason in (
+        ("a", (9.0, 50), True, True), ("b", (25.0, 50), False, False),
+        ("c", (9.0, 1), False, False), ("d", (9.0, 50), False, False),
+        ("e", (9.0, 30), True, False),  # the more are lost later on
+    ):  # fmt: skip
         of = {"tcp-reno": flows(at, lost), "tcp-newreno": flows(31.0, 40)}
-        found = made(tmp_path / name, of, text=GOING.replace("copies = 2", ""))
+        text = GOING.replace("copies = 2", "").replace("[vary]", cut if name == "d" else "[vary]")
+        found = made(tmp_path / name, of, text=text)
         assert (why in unlike.reasons(found, found.plan.cells, "loss")) == reason, name
         words = "Most of what was lost was lost as flows began (on the mean after such a part of"
-        assert (words in said(found, "retransmissions")) == reason
+        assert (words in said(found, "retransmissions")) == told
         assert why not in unlike.reasons(found, found.plan.cells, "goodput")
 
 
@@ -414,6 +422,15 @@ def test_who_is_apart_by_how_its_flows_began_has_no_colour(tmp_path: Path) -> No
         assert (why in unlike.reasons(found, found.plan.cells, "goodput")) == reason, name
         words = "as by how flows begin (tcp-reno x 1.11 of tcp-newreno, x 1 without it)"
         assert (words in said(found, "goodput")) == reason
+    # A receiver's goodput has no part of the time before.
+    of = {p: _going(1.0, delivered_s=30.0) for p in ("tcp-reno", "tcp-newreno")}
+    of["tcp-newreno"] = _going(0.9, delivered_s=33.0, first_byte_s=6.0)
+    text = GOING.replace("copies = 2", "").replace("runs = 8", 'runs = 8\nmeasure = "receiver"')
+    found = made(tmp_path / "d", of, text=text)
+    assert why not in unlike.reasons(found, found.plan.cells, "goodput")
+
+
+TIMES = ("node_s", "queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
 
 
 def test_who_waits_for_timers_when_links_come_back_is_no_better(tmp_path: Path) -> None:
@@ -427,12 +444,14 @@ def test_who_waits_for_timers_when_links_come_back_is_no_better(tmp_path: Path) 
     lengths = cut + '[vary.back]\nshort = {}\nlong = { "event.2.at" = "20s" }\n'
     for name, text, waits, reason in (
         ("a", cut, 18.0, True), ("b", cut, 12.5, False), ("c", GOING, 18.0, False),
-        ("d", lengths, 18.0, False),
+        ("d", lengths, 18.0, False), ("e", cut, 18.0, False),
     ):  # fmt: skip
+        over = {"flow": 1, "from": "n2", "to": "n3" if name == "e" else "n1", "reverse": True}
+        hop = {**over, **dict.fromkeys(TIMES, 0.0), "hop": 1, "packets": 9, "lost": 0}
         of = {"tcp-reno": _going(1.0, timeout_s=12.0), "tcp-newreno": _going(0.9, timeout_s=waits)}
         if name == "c":
             of = {p: [*own, *own] for p, own in of.items()}
-        found = made(tmp_path / name, of, text=text)
+        found = made(tmp_path / name, of, text=text, hops=[hop])
         cells = found.plan.groups()[0] if name == "d" else found.plan.cells
         assert (why in unlike.reasons(found, cells, "goodput")) == reason, name
         told = said(found, "goodput")
@@ -477,3 +496,33 @@ def test_what_a_stream_loses_beside_a_lighter_load_is_no_merit(tmp_path: Path) -
         found = made(tmp_path / name, of, text=GOING)
         assert (why in unlike.reasons(found, found.plan.cells, "loss@2")) == reason, name
         assert ("that is what it meets" in said(found, "loss@2")) == reason
+    queues = GOING.replace('protocol = "{protocol}"', 'protocol = "tcp-reno"')
+    queues = queues.split("[vary]")[0].replace('"tcp-reno"\nmetrics', '"short"\nmetrics') + (
+        '[vary.queue]\nshort = { "radio.queue" = 5 }\nlong = { "radio.queue" = 50 }\n'
+    )
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        short = scenario["radio"]["queue"] == 5
+        rows = [{"id": n, "protocol": "tcp-reno", **row} for n, row in
+                enumerate(flows(1.0 if short else 4.0, 100 if short else 200), 1)]  # fmt: skip
+        for row in rows:
+            row["bytes"] += 1000 * scenario["run"]
+            row["packets"] = {"sent": 1000 + scenario["run"], "delivered": 900 - 100 * (not short),
+                              "queue": 100, "inside": 0}  # fmt: skip
+        return FakeResult({"sim_seconds": 60.0, "flows": rows}, {})
+
+    found = wifu.campaign(plans.parse(queues), tmp_path / "q", runner=runner)
+    assert why not in unlike.reasons(found, found.plan.cells, "loss@2")
+
+
+def test_streams_that_the_clock_ends_are_told_as_bulk_is(tmp_path: Path) -> None:
+    """Their own time ends them, and they are finished."""
+    stream = GOING.replace("copies = 2", 'app = "stream"\ntime = "60s"')
+    why = "apart mostly by when in their runs bytes came"
+    of = {p: _going(1.0, delivered_s=30.0, finished=True) for p in ("tcp-reno", "tcp-newreno")}
+    of["tcp-newreno"] = _going(0.9, delivered_s=33.0, finished=True)
+    for name, text, reason in (
+        ("a", stream, True), ("b", stream.replace("time =", 'bytes = "1M"\ntime ='), False),
+    ):  # fmt: skip
+        found = made(tmp_path / name, of, text=text)
+        assert (why in unlike.reasons(found, found.plan.cells, "goodput")) == reason, name

@@ -4,14 +4,15 @@ for how long it waits afterwards, and the next longer cut may have the other ord
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import RATES, Results, alongside, carriers, ends, rows_of
+from wifu.rows import RATES, Results, alongside, carriers, ends, of_these, rows_of
 from wifu.stamps import first
 
 MORE = 1.005
@@ -24,22 +25,41 @@ MOST = 4
 """Cells that are named."""
 
 
-def _restored(results: Results, cells: Sequence[Cell]) -> bool:
-    """Whether links come back in these cells at moments that no axis of the plan changes."""
-    levels = (level for axis in results.plan.axes for level in axis.levels)
-    if any("event" in path for level in levels for path in level.paths):
-        return False
-    events = (event for cell in cells for event in cell.scenario.get("event") or [])
-    return any(isinstance(event, dict) and "restore" in event for event in events)
+def _back(scenario: Mapping[str, Any]) -> dict[frozenset[str], tuple[str, ...]]:
+    """When links come back, by the two nodes of each."""
+    found: dict[frozenset[str], list[str]] = {}
+    for event in scenario.get("event") or []:
+        if isinstance(event, dict) and isinstance(ends := event.get("restore"), list):
+            found.setdefault(frozenset(map(str, ends)), []).append(str(event.get("at")))
+    return {link: tuple(times) for link, times in found.items()}
+
+
+def _once(results: Results) -> bool:
+    """Whether links that come back in cells of a plan do so at the same moments in all of these."""
+    every = [back for cell in results.plan.cells if (back := _back(cell.scenario))]
+    return bool(every) and all(back == every[0] for back in every)
+
+
+def _crossing(results: Results, cell: Cell) -> set[int]:
+    """Flows whose packets pass a link that comes back."""
+    back = _back(cell.scenario)
+    if not back:
+        return set()
+    runs = results.runs
+    run = runs.loc[runs["cell"].eq(cell.name) & runs["status"].eq("ok"), "run"].min()
+    hops = results.outcome(cell, int(run)).get("hops") or []
+    return {int(h["flow"]) for h in hops if frozenset((str(h["from"]), str(h["to"]))) in back}
 
 
 def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, float]:
     """The share of their time that senders of cells waited for timers, of those cells of which two
     are apart mostly by that.
     """
-    if parts(metric)[0] not in RATES or not _restored(results, cells):
+    if parts(metric)[0] not in RATES or not _once(results):
         return {}
+    cut = {(c.name, n) for c in cells for n in _crossing(results, c)}
     rows = carriers(rows_of(results, cells), metric)
+    rows = rows[of_these(rows, cut)]
     if "timeout_s" not in rows or rows["timeout_s"].isna().all():
         return {}
     lasted = ends(rows) - rows["start_s"].astype(float).fillna(0.0)

@@ -13,18 +13,25 @@ import pandas as pd
 from wifu import stats
 from wifu.cells import Cell
 from wifu.early import Early
+from wifu.happenings import happening
 from wifu.metrics import parts
-from wifu.rows import Results, alongside, carriers, ends, rows_of
+from wifu.rows import Results, alongside, carriers, ends, going, rows_of
 from wifu.stamps import first
 
 OF = ("goodput", "aggregate")
 """Metrics of rates, of one flow or of all."""
+
+SINCE = {"transfer": "start_s", "receiver": "first_byte_s"}
+"""From when on goodput is measured."""
 
 SMALL = 0.005
 """Up to such a difference cells are not apart."""
 
 HALF = 0.5
 """... of what sets two cells apart, and more, is not in the rest of the time."""
+
+CHANCE = 0.01
+"""By chance it is so in no more of the rows of a table, however many cells are compared in each."""
 
 RUNS = 3
 """Of so many runs on it is seen whether that is so."""
@@ -33,12 +40,12 @@ MOST = 3
 """Pairs of cells that are named."""
 
 
-def _rest(rows: pd.DataFrame) -> pd.Series[float]:
+def _rest(rows: pd.DataFrame, since: str) -> pd.Series[float]:
     """What share of the mean rate of the rest of a run its goodput is, by cell and run: where half
     of the bytes came after half of the time it is all of it. A flow that first had nothing for a
     tenth of its time has its bytes a twentieth later, on the mean.
     """
-    start = rows["start_s"].astype(float).fillna(0.0)
+    start = rows[since].astype(float).fillna(0.0)
     part = (rows["delivered_s"].astype(float) - start) / (ends(rows) - start)
     octets = rows["bytes"].astype(float)
     sums = (
@@ -56,29 +63,35 @@ def _found(
     """Pairs of cells that are apart mostly by that: the first with more, with the ratio of both and
     what it is without that.
     """
-    if parts(metric)[0] not in OF or results.plan.measure.mode not in ("transfer", "receiver"):
+    since = SINCE.get(results.plan.measure.mode)
+    if parts(metric)[0] not in OF or since is None or any(happening(c) for c in cells):
         return []
     rows = carriers(rows_of(results, cells), metric)
     # What ends by itself is of all of its time.
-    if "delivered_s" not in rows or not rows["finished"].eq(False).all():
+    if "delivered_s" not in rows or not going(rows, cells).all():
         return []
-    rest = _rest(rows[rows["delivered_s"].notna()])
+    rest = _rest(rows[rows["delivered_s"].notna()], since)
     means = {c.name: float(results.sample(metric, c.labels).mean()) for c in cells}
-    pairs = permutations([name for name in means if name in rest.index], 2)
+    pairs = list(permutations([name for name in means if name in rest.index], 2))
+    level = 1 - CHANCE / max(len(pairs) // 2, 1)
     return [
         (a, b, means[a] / means[b], without)
         for a, b in pairs
         if means[a] > means[b] * (1 + SMALL) > 0
-        if (without := _without(means[a] / means[b], rest[a], rest[b])) is not None
+        if (without := _without(means[a] / means[b], rest[a], rest[b], level)) is not None
     ]
 
 
-def _without(ratio: float, one: pd.Series[float], other: pd.Series[float]) -> float | None:
-    """What a ratio above 1 is of the rest of the time, if it is mostly not of that."""
+def _without(
+    ratio: float, one: pd.Series[float], other: pd.Series[float], level: float
+) -> float | None:
+    """What a ratio above 1 is of the rest of the time, if it is mostly not of that, and that is
+    not by chance.
+    """
     gains = (np.log(other) - np.log(one)).dropna()
     if len(gains) < RUNS:
         return None
-    change = stats.mean_interval(gains.to_numpy(float))
+    change = stats.mean_interval(gains.to_numpy(float), level)
     chance = change.known and not change.high < 0
     if chance or change.estimate > -HALF * np.log(ratio):
         return None
@@ -93,6 +106,9 @@ def begun(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 def apart(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
     """The same in words."""
     every = [pair for group in alongside(results, cells) for pair in _found(results, group, metric)]
+    base = {c.name for c in cells if c.labels.get(str(results.plan.pair)) == results.plan.baseline}
+    if base:  # with which all others are compared
+        every = [pair for pair in every if base & set(pair[:2])]
     found = [f"{a} x {r:.3g} of {b}, x {rest:.3g} without it" for a, b, r, rest in every]
     if not found:
         return None

@@ -22,9 +22,11 @@ def _found(results: Results, cells: Sequence[Cell], only: int) -> tuple[float, f
     """
     rows = carriers(rows_of(results, cells))
     rates = rows.groupby(["cell", "flow"])["goodput_bps"].mean().astype(float).unstack()
+    # Who is not there in one of two cells lacks nothing.
+    rates = rates.dropna(axis=1) / 1e6
     if only not in rates or rates.shape[1] < 2:
         return 0.0, 0.0, "", ""
-    own, others = rates[only] / 1e6, rates.drop(columns=only).sum(axis=1) / 1e6
+    own, others = rates[only], rates.drop(columns=only).sum(axis=1)
     pairs = [
         (float(own[a] - own[b]), float(others[b] - others[a]), str(a), str(b))
         for a, b in permutations(rates.index, 2)

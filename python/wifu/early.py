@@ -27,8 +27,10 @@ def sentence(every: Sequence[Early]) -> str:
     # Who is to take a window as well has the longer time in that.
     tells = [a for a in tells if not any(b != a and b.startswith(a) for b in tells)]
     named = ", or ".join(tells)
+    named += "," * ("," in named)
+    verdict = " There is neither colour nor bold between such cells."
     return (
         f"How long runs are is in these numbers. {' '.join(early.what for early in every)} "
         f"{named[0].upper()}{named[1:]} tells what they come to."
-        f"{' There is neither colour nor bold.' if any(e.colourless for e in every) else ''}"
+        f"{verdict * any(early.colourless for early in every)}"
     )

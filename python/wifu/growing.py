@@ -12,7 +12,16 @@ from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.early import Early
 from wifu.metrics import of_datagrams, parts
-from wifu.rows import RATES, Results, alongside, flows_of, of_protocols, of_these, rows_of
+from wifu.rows import (
+    RATES,
+    Results,
+    alongside,
+    flows_of,
+    going,
+    of_protocols,
+    of_these,
+    rows_of,
+)
 from wifu.stacks import stack
 from wifu.stamps import first
 
@@ -89,13 +98,14 @@ def connections(results: Results, cells: Sequence[Cell], metric: str) -> Early |
     over = rows if beside or only is None else rows[rows["flow"] == only]
     asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in ASKING}
     over = over[over["flow_protocol"].ne("udp") & ~of_these(over, asking)]
+    over = over[going(over, cells)]
     if not (found := _named(_longest(over), cells)):
         return None
     what = "delays" if beside else "these counts" if base in COUNTED else "round trips"
     return Early(
         f"In most runs connections lost nothing yet, and filled a queue all the time ({found}): "
         f"what a full queue does is not in {'goodput' if base in RATES else what}.",
-        "a longer `stop.time`, or a shorter queue,",
+        "a longer `stop.time`, or a shorter queue",
     )
 
 
@@ -125,7 +135,7 @@ def _longest(rows: pd.DataFrame) -> pd.DataFrame:
     last = known["srtt_s"]
     grows = (last > LATER * known["rtt_p50_s"]) & (last > NEARLY * known["rtt_p95_s"])
     grows |= _by_window(rows)
-    grows &= (last > FILLED * known["min_rtt_s"]) & rows["finished"].eq(False)
+    grows &= last > FILLED * known["min_rtt_s"]
     grows &= rows["retransmissions"].eq(0)
     return pd.DataFrame({"cell": rows["cell"], "grows": grows})[known.notna().all(axis=1)]
 

@@ -48,6 +48,11 @@ def moments(scenario: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
             yield at, "a node begins to move"
 
 
+def happening(cell: Cell) -> bool:
+    """Whether anything does in a cell: then what came early or late may be of that."""
+    return any(True for _ in moments(cell.scenario))
+
+
 def _tables(of: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     given = of.get(key)
     return [t for t in given if isinstance(t, Mapping)] if isinstance(given, list) else []

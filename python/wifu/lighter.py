@@ -14,13 +14,26 @@ from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import column, metric_of, parts
-from wifu.rows import Results, alongside, carriers, flows_of, of_these, rows_of
+from wifu.rows import (
+    Results,
+    alongside,
+    carriers,
+    flows_of,
+    going,
+    of_protocols,
+    of_these,
+    rows_of,
+)
 
 EVEN = 1.1
 """Up to so many times as much carried, and cells are compared."""
 
 EVENNESS = ("jain", "unfairness", "weakest")
 """Metrics of how even shares are, whatever they are of."""
+
+
+FARES = ("loss", "connecting", "goodput", "retransmissions", "timeouts")
+"""Metrics of a flow alone, by which it fares the better the less there is beside it."""
 
 
 class Less(NamedTuple):
@@ -31,10 +44,13 @@ class Less(NamedTuple):
     other: str
 
 
-FARES = ("loss", "connecting", "goodput", "retransmissions", "timeouts")
-"""Metrics of a flow alone, by which it fares the better the less there is beside it."""
-
 Found = Callable[[Results, Sequence[Cell], str], Iterable[Less]]
+
+
+def _good(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, float]:
+    """The mean of a metric in each cell, where more is better."""
+    sign = 1.0 if metric_of(metric).better == "more" else -1.0
+    return {c.name: sign * float(results.sample(metric, c.labels).mean()) for c in cells}
 
 
 def _less(good: Mapping[str, float], rows: pd.DataFrame) -> list[Less]:
@@ -67,23 +83,20 @@ def _answers(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[L
     """Cells whose answers are quicker beside flows that go on: these are the load."""
     base, only = parts(metric)
     asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in ASKING}
-    if base not in OF_FINISHED or only not in {None, *(n for _, n in asking)}:
+    told = base in OF_FINISHED and only in {None, *(n for _, n in asking)}
+    # What is on the way may have made both the load less and answers quicker.
+    if not told or not of_protocols(cells):
         return []
     rows = rows_of(results, cells)
-    load = rows[~of_these(rows, asking) & rows["finished"].eq(False)]
+    load = rows[~of_these(rows, asking) & going(rows, cells)]
     load = load[load["flow_protocol"].ne("udp")]
-    good = (
-        {c.name: -float(results.sample(metric, c.labels).mean()) for c in cells}
-        if len(load)
-        else {}
-    )
-    return _less(good, load)
+    return _less(_good(results, cells, metric), load) if len(load) else []
 
 
 def _beside(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
     """Cells in which a flow of one protocol fares better beside others whose load is less."""
     base, only = parts(metric)
-    if only is None or base not in FARES:
+    if only is None or base not in FARES or not of_protocols(cells):
         return []
     rows = rows_of(results, cells)
     own = rows[rows["flow"] == only]
@@ -92,9 +105,7 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Le
     if len(protocols) != 1 or (base == "goodput" and protocols != {"udp"}):
         return []
     load = rows[(rows["flow"] != only) & rows["flow_protocol"].ne("udp")]
-    sign = 1.0 if metric_of(metric).better == "more" else -1.0
-    good = {c.name: sign * float(results.sample(metric, c.labels).mean()) for c in cells}
-    return _less(good, load)
+    return _less(_good(results, cells, metric), load)
 
 
 def _shares(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
@@ -103,9 +114,7 @@ def _shares(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Le
         return []
     rows = carriers(rows_of(results, cells), metric)
     rates = rows.groupby(["cell", "flow"])["goodput_bps"].mean().astype(float).unstack()
-    sign = 1.0 if metric_of(metric).better == "more" else -1.0
-    good = {c.name: sign * float(results.sample(metric, c.labels).mean()) for c in cells}
-    pairs = _less(good, rows)
+    pairs = _less(_good(results, cells, metric), rows)
     return [p for p in pairs if bool((rates.loc[p.better] <= rates.loc[p.other]).all())]
 
 

@@ -10,6 +10,7 @@ from wifu import _native
 from wifu.cells import Level
 from wifu.outlets import topology_of, wires_of
 from wifu.plan import Plan
+from wifu.rows import flows_of
 from wifu.runner import split
 from wifu.values import Value
 
@@ -140,6 +141,13 @@ def _first_rates(plan: Plan) -> list[str]:
             "with radio.rate_control = fixed, and no radio.rate, frames are sent at the slowest "
             "rate of the standard: what minstrel gains beside it is more than it gains beside the "
             "best fixed one (an axis of radio.rate shows which that is)."
+        )
+    files = any("bytes" in flow for cell in plan.cells for _, flow in flows_of(cell))
+    if own and fixed and files:
+        told.append(
+            "minstrel begins at radio.rate, and learns from what is sent: a file that is the first "
+            "traffic of its links is of what it does not know yet, where a fixed rate has nothing "
+            "to learn (a larger file, or one after others, tells what it does then)."
         )
     standards = {str(radio.get("standard")) for radio in radios}
     if len(standards) > 1 and any("rate" not in r and "set" not in r for r in fixed):

@@ -274,7 +274,8 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     return (
         "Nothing before a wire's queue is random, and flows keep step there once it is full: how "
-        "they share, and what they have together, is decided by a fraction of a packet's time or a "
-        "packet of the queue (phase effects), of which intervals know too little. There is neither "
+        "they share, how long they wait, and what they have together, is decided by a fraction of "
+        "a packet's time or a packet of the queue (phase effects), of which intervals know too "
+        "little. There is neither "
         "colour nor bold; a `variation` of the wires breaks the step."
     )

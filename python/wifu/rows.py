@@ -121,6 +121,25 @@ def of_these(rows: pd.DataFrame, wanted: Collection[tuple[str, int]]) -> pd.Seri
     return pd.Series([(str(cell), int(n)) in wanted for cell, n in keys], rows.index, dtype=bool)
 
 
+FLOWING = ("bulk", "stream")
+"""Applications that write as long as they may, unless a number of bytes ends them."""
+
+
+def going(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[bool]:
+    """Whether each of these flows had more to send when the clock ended it: that of the run, or its
+    own (`time`, `stop_at`).
+    """
+    own = {
+        (cell.name, n)
+        for cell in cells
+        for n, flow in flows_of(cell)
+        if flow.get("app", "bulk") in FLOWING
+        and not flow.get("bytes")
+        and (flow.get("time") or flow.get("stop_at"))
+    }
+    return rows["finished"].eq(False) | of_these(rows, own)
+
+
 def numbered(numbers: Iterable[int], most: int = 4) -> str:
     """Flows by their numbers, of which so many are named."""
     told = [str(n) for n in sorted(set(numbers))]

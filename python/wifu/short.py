@@ -10,10 +10,11 @@ import pandas as pd
 
 from wifu.cells import Cell
 from wifu.early import Early
+from wifu.happenings import happening
 from wifu.limited import MOSTLY
 from wifu.limits import LIMITS, column
 from wifu.metrics import parts
-from wifu.rows import RATES, SHARES, Results, alongside, carriers, ends, rows_of
+from wifu.rows import RATES, SHARES, Results, alongside, carriers, ends, going, rows_of
 from wifu.stamps import first
 from wifu.transfers import of_tcp
 
@@ -29,7 +30,7 @@ OF_LOSSES = ("loss", "retransmissions", "fast_retransmits")
 EARLY = 30.0
 """Seconds in which ATP's rate, which it changes once in each, is near to what it comes to."""
 
-BEGINNING, LOST = 0.35, 10
+BEGINNING, LOST = 0.25, 10
 """Packets of a cell, so many at least, were lost before such a part of their flows' time was over,
 on the mean: evenly lost that is half of it.
 """
@@ -48,9 +49,9 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
     if "min_rtt_s" not in results.flows:
         return none
     # What one flow has depends on how far those beside it have come.
-    rows = carriers(rows_of(results, cells))
+    rows = _beside(carriers(rows_of(results, cells)), parts(metric)[1])
     # What ends by itself takes what it takes, its beginning included.
-    rows = rows[rows["finished"].eq(False) & rows["min_rtt_s"].gt(0) & rows["bytes"].gt(0)]
+    rows = rows[going(rows, cells) & rows["min_rtt_s"].gt(0) & rows["bytes"].gt(0)]
     rows = rows[rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)]  # lanes have no window
     end = ends(rows) if measure.mode != "window" else measure.start
     lasted = (end - rows["start_s"].astype(float).fillna(0.0)).clip(lower=0.0)
@@ -71,6 +72,15 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
     return pd.concat(found).groupby(level=0).min()
 
 
+def _beside(rows: pd.DataFrame, only: int | None) -> pd.DataFrame:
+    """All flows; if one is named, it and those that were there for half of its time or more."""
+    if only is None:
+        return rows
+    lasted = ends(rows) - rows["start_s"].astype(float).fillna(0.0)
+    own = rows["cell"].map(lasted[rows["flow"] == only].groupby(rows["cell"]).mean())
+    return rows[rows["flow"].eq(only) | (lasted >= own / 2)]
+
+
 def _held(rows: pd.DataFrame) -> pd.Series[bool]:
     """Whether senders waited for something else than their window for most of their time."""
     if "open_s" not in rows:  # of an older lab
@@ -87,7 +97,7 @@ def learning(results: Results, cells: Sequence[Cell], metric: str) -> Early | No
         return None
     rows = carriers(rows_of(results, cells), metric)
     names = rows["flow_protocol"].astype(str)
-    rows = rows[names.str.match(r"atp\b") & rows["finished"].eq(False)]
+    rows = rows[names.str.match(r"atp\b") & going(rows, cells)]
     lasted = (ends(rows) - rows["start_s"].astype(float).fillna(0.0)).groupby(rows["cell"]).mean()
     found = [f"{c.name} {lasted[c.name]:.3g} s" for c in cells if lasted.get(c.name, EARLY) < EARLY]
     if not found:
@@ -103,13 +113,13 @@ def _lost(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[flo
     most were long before its middle.
     """
     names = ["packets_sent", "packets_copies", "packets_delivered", "packets_inside"]
-    if parts(metric)[0] not in (*OF_LOSSES, *RATES) or not {"lost_s", *names} <= set(results.flows):
+    if parts(metric)[0] not in OF_LOSSES or not {"lost_s", *names} <= set(results.flows):
         return pd.Series(dtype=float)
+    # What is lost at a cut says nothing of a beginning.
+    cells = [cell for cell in cells if not happening(cell)]
     rows = carriers(rows_of(results, cells), metric)
     rows = rows[
-        rows["flow_protocol"].ne("udp")
-        & rows["finished"].eq(False)
-        & rows["lost_s"].astype(float).gt(0)
+        rows["flow_protocol"].ne("udp") & going(rows, cells) & rows["lost_s"].astype(float).gt(0)
     ]
     sent, copies, arrived, inside = (rows[name].astype(float) for name in names)
     lost, start = sent + copies - arrived - inside, rows["start_s"].astype(float).fillna(0.0)
@@ -120,8 +130,11 @@ def _lost(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[flo
 
 
 def at_first(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether losses of some cell are of how its flows began."""
-    return parts(metric)[0] in OF_LOSSES and bool(len(_lost(results, cells, metric)))
+    """Whether the most losses of these cells are of how flows began: longer runs have fewer."""
+    if not len(early := _lost(results, cells, metric)):
+        return False
+    means = {c.name: float(results.sample(metric, c.labels).mean()) for c in cells}
+    return max(means, key=lambda name: means[name]) in early.index
 
 
 def losses(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
@@ -152,7 +165,7 @@ def few(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
         what, longer = "had few round trips before the window began", "a window that begins later"
     else:
         what = "were cut off by the clock after few round trips"
-        longer = "a longer `stop.time`, with a `window` at its end,"
+        longer = "a longer `stop.time`, with a `window` at its end"
     return Early(
         f"Flows {what} ({first(found, MOST)}, of the flow that had fewest): how a window began to "
         "grow is a large part of their goodput.",

@@ -13,24 +13,29 @@ pub fn advice(scenario: &Scenario) -> Vec<String> {
     let staying = along_rows(scenario)
         .then_some(
             "nodes move, and routes go along the row all the time, as routing.kind is \
-             auto or chain: nobody who comes near is used, and neighbours who part are not left. \
-             With routing.kind = \"etx\" routes follow",
+             auto or chain: nobody who comes nearer is used. With routing.kind = \"etx\" routes \
+             follow",
         )
         .map(str::to_owned);
     everywhere.chain(staying).collect()
 }
 
-/// A handler that is at all hooks of all nodes, as neither is said.
+/// A handler that is at all hooks of its nodes, as none is said.
 fn everywhere(handler: &HandlerSpec) -> Option<String> {
-    let config = &handler.config;
-    let anywhere = handler.nodes.is_empty() && config.hooks.is_none();
-    if !anywhere || !AT_EVERY_HOOK.contains(&&config.name[..]) {
+    let name = &handler.config.name;
+    if handler.config.hooks.is_some() || !AT_EVERY_HOOK.contains(&&name[..]) {
         return None;
     }
+    let (says, times) = match handler.nodes.is_empty() {
+        true => (
+            "neither `nodes` nor `hooks`: it acts at each hook of each node",
+            "10 on a way of three hops, and an answer as many",
+        ),
+        false => ("no `hooks`: it acts at each of its nodes'", "3 at a relay"),
+    };
     Some(format!(
-        "handler {} says neither `nodes` nor `hooks`: it acts at each hook of each node, of which \
-         a packet meets 10 on a way of three hops, and an answer as many",
-        config.name
+        "handler {name} says {says}, of which a packet meets {times}. hooks = [\"forward\"] is \
+         once at each relay"
     ))
 }
 
@@ -40,8 +45,8 @@ fn along_rows(scenario: &Scenario) -> bool {
         scenario.routing.kind,
         RoutingKind::Auto | RoutingKind::Chain
     );
-    let topology = mesh::topology(scenario);
     plain
         && !scenario.mobility.is_empty()
-        && topology.is_ok_and(|t| !tables::rows(&t, usize::from(u16::MAX)).is_empty())
+        && mesh::topology(scenario)
+            .is_ok_and(|topology| !tables::rows(&topology, usize::from(u16::MAX)).is_empty())
 }
