@@ -441,10 +441,13 @@ def test_who_waits_for_timers_when_links_come_back_is_no_better(tmp_path: Path) 
     at = GOING.index("[vary]")
     cut = f"{GOING[:at]}{events}{GOING[at:]}".replace("copies = 2", "")
     why = "apart mostly by timers when links came back"
+    rows = "[[5.0, 'n2', 90.0, 0.0], [9.0, 'n2', 10.0, 0.0]]"
+    away = f'[[scenario.mobility]]\nkind = "trace"\nrows = {rows}\n'
+    walks = cut.replace(events, away)
     lengths = cut + '[vary.back]\nshort = {}\nlong = { "event.2.at" = "20s" }\n'
     for name, text, waits, reason in (
         ("a", cut, 18.0, True), ("b", cut, 12.5, False), ("c", GOING, 18.0, False),
-        ("d", lengths, 18.0, False), ("e", cut, 18.0, False),
+        ("d", lengths, 18.0, False), ("e", cut, 18.0, False), ("f", walks, 18.0, True),
     ):  # fmt: skip
         over = {"flow": 1, "from": "n2", "to": "n3" if name == "e" else "n1", "reverse": True}
         hop = {**over, **dict.fromkeys(TIMES, 0.0), "hop": 1, "packets": 9, "lost": 0}

@@ -1,5 +1,6 @@
-"""Links that come back at one moment: where the back-off of a sender's timer stands then decides
-for how long it waits afterwards, and the next longer cut may have the other order.
+"""Links that come back at one moment, as they were cut or a node walked away: where the back-off of
+a sender's timer stands then decides for how long it waits, and the next longer cut may have the
+other order.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ import numpy as np
 
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import RATES, Results, alongside, carriers, ends, of_these, rows_of
+from wifu.rows import (
+    RATES,
+    Results,
+    alongside,
+    carriers,
+    ends,
+    flows_of,
+    of_these,
+    rows_of,
+)
 from wifu.stamps import first
 
 MORE = 1.005
@@ -25,9 +35,18 @@ MOST = 4
 """Cells that are named."""
 
 
+WALKING = frozenset(("a node", "a trace"))
+"""In place of a link those of nodes that move along a trace."""
+
+
 def _back(scenario: Mapping[str, Any]) -> dict[frozenset[str], tuple[str, ...]]:
-    """When links come back, by the two nodes of each."""
+    """When links come back, by the two nodes of each; and where nodes are at which time, if a trace
+    says so.
+    """
     found: dict[frozenset[str], list[str]] = {}
+    for moving in scenario.get("mobility") or []:
+        if isinstance(moving, dict) and (rows := moving.get("rows")):
+            found.setdefault(WALKING, []).append(str(rows))
     for event in scenario.get("event") or []:
         if isinstance(event, dict) and isinstance(ends := event.get("restore"), list):
             found.setdefault(frozenset(map(str, ends)), []).append(str(event.get("at")))
@@ -47,6 +66,8 @@ def _crossing(results: Results, cell: Cell) -> set[int]:
         return set()
     runs = results.runs
     run = runs.loc[runs["cell"].eq(cell.name) & runs["status"].eq("ok"), "run"].min()
+    if WALKING in back:  # any link may be one that comes and goes
+        return {n for n, _ in flows_of(cell)}
     hops = results.outcome(cell, int(run)).get("hops") or []
     return {int(h["flow"]) for h in hops if frozenset((str(h["from"]), str(h["to"]))) in back}
 
@@ -93,5 +114,6 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         "Links come back at the same moments in all runs, and where the back-off of senders' "
         f"timers stands then decides for how long they wait (of their time: {told}), which is most "
         "of what sets these cells apart: a longer or shorter cut may have the other order. There "
-        "is neither colour nor bold; cuts of several lengths (an axis of `event.N.at`) tell."
+        "is neither colour nor bold; cuts of several lengths (an axis of `event.N.at`, or of "
+        "traces) tell."
     )
