@@ -529,3 +529,22 @@ def test_streams_that_the_clock_ends_are_told_as_bulk_is(tmp_path: Path) -> None
     ):  # fmt: skip
         found = made(tmp_path / name, of, text=text)
         assert (why in unlike.reasons(found, found.plan.cells, "goodput")) == reason, name
+
+
+def test_files_that_wait_for_timers_when_links_come_back_are_no_quicker(tmp_path: Path) -> None:
+    """Twice the time, of which the second half is a wait."""
+    events = (
+        '[[scenario.event]]\nat = "1s"\ncut = ["n1", "n2"]\n'
+        '[[scenario.event]]\nat = "3s"\nrestore = ["n1", "n2"]\n[vary]'
+    )
+    text = PLAN.replace("[vary]", events).replace("copies = 2\n", "")
+    hop = {"flow": 1, "from": "n1", "to": "n2", "reverse": False, "hop": 1, "packets": 9, "lost": 0}
+    hop |= dict.fromkeys(TIMES, 0.0)
+    why = "apart mostly by timers when links came back"
+    for name, wait, reason in (("a", 5.0, True), ("b", 0.5, False)):
+        of = {
+            "tcp-reno": [{"last_byte_s": 5.0, "timeout_s": 0.0}],
+            "tcp-newreno": [{"last_byte_s": 10.0, "timeout_s": wait}],
+        }
+        found = made(tmp_path / name, of, text=text, hops=[hop])
+        assert (why in unlike.reasons(found, found.plan.cells, "delay")) == reason, name

@@ -10,8 +10,10 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from wifu.cells import Cell
+from wifu.cutoff import OF_FINISHED
 from wifu.metrics import parts
 from wifu.rows import (
     RATES,
@@ -76,7 +78,8 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, fl
     """The share of their time that senders of cells waited for timers, of those cells of which two
     are apart mostly by that.
     """
-    if parts(metric)[0] not in RATES or not _once(results):
+    base = parts(metric)[0]
+    if base not in (*RATES, *OF_FINISHED) or not _once(results):
         return {}
     cut = {(c.name, n) for c in cells for n in _crossing(results, c)}
     rows = carriers(rows_of(results, cells), metric)
@@ -87,6 +90,9 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, fl
     shares = (rows["timeout_s"].astype(float) / lasted).clip(0.0, 0.99)
     waits = shares.groupby(rows["cell"]).mean()
     rates = rows["goodput_bps"].astype(float).groupby(rows["cell"]).mean()
+    if base in OF_FINISHED:  # so many in a second
+        means = {c.name: float(results.sample(metric, c.labels).mean()) for c in cells}
+        rates = 1 / pd.Series(means, dtype=float)[[name for name in means if name in waits.index]]
     found = set()
     for a, b in permutations(rates.index, 2):
         if not rates[a] > MORE * rates[b] > 0:

@@ -24,7 +24,7 @@ TRIPS = 200
 FULL, SHARED = 50, 100
 """Of the usual ones, with what waits in queues, so many are few; to share twice as many are."""
 
-OF_LOSSES = ("loss", "retransmissions", "fast_retransmits")
+OF_LOSSES = ("loss", "retransmissions", "fast_retransmits", "timeouts")
 """Metrics of what is lost, and of what it takes to repair that."""
 
 EARLY = 30.0

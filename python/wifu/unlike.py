@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,7 @@ from wifu import (
 )
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED, by_the_clock
-from wifu.metrics import RUN_METRICS, of_datagrams, parts
+from wifu.metrics import RUN_METRICS, metric_of, of_datagrams, parts
 from wifu.probes import few, selected
 from wifu.rows import RATES, SHARES, Results, carriers, compared, ends, flows_of, rows_of
 from wifu.stamps import first
@@ -343,12 +344,14 @@ def failing(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return faults.failed(results, cells, metric) if parts(metric)[0] in RATES else ""
 
 
-def _load(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, tuple[float, float]]:
-    """The least and the most that the load of a cell delivered, of those cells in which datagrams
-    met it: by unit, in a run (MB) and in a second of it (Mb/s).
+def _load(
+    results: Results, cells: Sequence[Cell], metric: str
+) -> list[tuple[float, float, float, str]]:
+    """Where a metric of datagrams is better beside a load that delivered more than a tenth less: by
+    how many times less, both loads, and their unit, in a run (MB) and in a second of it (Mb/s).
     """
     if not of_datagrams(metric) or "flow" not in results.flows:
-        return {}
+        return []
     rows, only, keys = rows_of(results, cells), parts(metric)[1], ["cell", "run"]
     datagrams = rows["flow_protocol"].eq("udp")
     load = rows[~datagrams]
@@ -369,26 +372,27 @@ def _load(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, tup
         # A load of a moment has no rate.
         "Mb/s": (octets * 8e-6 / lasted.where(lasted > 0)).groupby("cell").mean().dropna(),
     }
-    return {u: (float(m.min()), float(m.max())) for u, m in found.items() if len(m) > 1}
+    sign = 1.0 if metric_of(metric).better == "more" else -1.0
+    good = {c.name: sign * float(results.sample(metric, c.labels).mean()) for c in cells}
+    return [
+        (float(load[b] / load[a]) if load[a] else np.inf, float(load[a]), float(load[b]), unit)
+        for unit, load in found.items()
+        for a, b in permutations(load.index, 2)
+        if good[a] > good[b] and load[b] > EVEN * load[a]
+    ]
 
 
 def loads(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Delays under loads that offered different things."""
-    found = [_load(results, group, metric) for group in compared(results, cells)]
-    apart = [
-        (most / least if least else np.inf, least, most, unit)
-        for each in found
-        for unit, (least, most) in each.items()
-        if most > EVEN * least
-    ]
+    apart = [each for group in compared(results, cells) for each in _load(results, group, metric)]
     if not apart:
         return ""
     _, least, most, unit = max(apart)
     return (
         "Under load is from its first start to its last byte, with the time in which it stalled "
         f"and offered nothing, and the loads of compared cells delivered from {least:.3g} "
-        f"to {most:.3g} {unit}: there is neither colour nor bold where they are more than "
-        f"{EVEN - 1:.0%} apart, as who sends less meets shorter queues."
+        f"to {most:.3g} {unit}: there is neither colour nor bold where the better one met more "
+        f"than {EVEN - 1:.0%} less, as who sends less meets shorter queues."
     )
 
 
@@ -510,7 +514,7 @@ def _takes(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 
 def _loaded(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    return any(most > EVEN * least for least, most in _load(results, cells, metric).values())
+    return bool(_load(results, cells, metric))
 
 
 def _counted_flows(results: Results, cells: Sequence[Cell], metric: str) -> bool:
