@@ -369,6 +369,14 @@ def test_answers_beside_a_load_that_carried_less_have_no_colour(tmp_path: Path) 
         assert (why in unlike.reasons(found, found.plan.cells, "delay_p95@3")) == reason, name
         words = "Answers are quicker in tcp-newreno than in tcp-reno, where the load beside them"
         assert (words in said(found, "delay_p95@3")) == reason
+    # Whose protocol the levels change is the load, also if it asks again and again.
+    pages = text.replace("copies = 2", 'app = "http"\ncopies = 2')
+    of = {"tcp-reno": flows(2.0, 0.2), "tcp-newreno": flows(1.0, 0.1)}
+    of = {p: [own | {"protocol": p} for own in rows] for p, rows in of.items()}
+    for rows in of.values():
+        rows[2]["protocol"] = "tcp-sack"
+    found = made(tmp_path / "d", of, text=pages)
+    assert why in unlike.reasons(found, found.plan.cells, "delay_p95@3")
 
 
 def test_a_median_that_a_cut_request_does_not_change_is_known(tmp_path: Path) -> None:

@@ -385,7 +385,7 @@ def test_broken_toml_says_its_file_and_line(tmp_path: Path, where: str) -> None:
         (
             "{protocol}",
             "{proto}",
-            "Nothing is called {proto}; there are {copy}, {hops}, {protocol}",
+            "flow.1.protocol has {proto}: nothing is called {proto}; there are {copy}, {hops}",
         ),
         (
             "{hops+1}",

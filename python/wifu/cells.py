@@ -215,9 +215,12 @@ def _check_use(scenario: Mapping[str, Value], axes: Sequence[Axis]) -> None:
             _check_protocols(scenario, axis)
             hint = nearest(axis.name, strange or [*_paths(scenario), *refers])
             if strange:
-                near = f"{hint} Nothing" if hint.startswith("did") else "nothing"
                 there = ", ".join(f"{{{name}}}" for name in sorted(known))
-                hint = f"{near} is called {{{strange[0]}}}; there are {there}"
+                place = next(
+                    (p for p, v in leaves(scenario) if strange[0] in values.used(v)), "a level"
+                )
+                near = f"{hint} {place} has {{{strange[0]}}}: " if hint.startswith("did") else ""
+                hint = f"{near}nothing is called {{{strange[0]}}}; there are {there}"
             dotted = [v.label for v in axis.levels if isinstance(v.value, list)]
             if dotted:
                 hint = f'a path stands in quotes: "{axis.name}.{dotted[0]}" = [...]'

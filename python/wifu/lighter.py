@@ -88,7 +88,10 @@ def _answers(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[L
     if not told or not of_protocols(cells):
         return []
     rows = rows_of(results, cells)
-    load = rows[~of_these(rows, asking) & going(rows, cells)]
+    flows = rows["flow_protocol"].astype(str).groupby(rows["flow"])
+    # Of a flow alone what has another protocol in some of these cells is the load, asking or not.
+    changed = rows["flow"].map(flows.nunique()).gt(1) & rows["flow"].ne(only or 0)
+    load = rows[(~of_these(rows, asking) & going(rows, cells)) | (changed & (only is not None))]
     load = load[load["flow_protocol"].ne("udp")]
     return _less(_good(results, cells, metric), load) if len(load) else []
 
