@@ -556,3 +556,14 @@ def test_files_that_wait_for_timers_when_links_come_back_are_no_quicker(tmp_path
         }
         found = made(tmp_path / name, of, text=text, hops=[hop])
         assert (why in unlike.reasons(found, found.plan.cells, "delay")) == reason, name
+    asking = text.replace('app = "file"\nbytes = "1M"', 'app = "request"\ncount = 50')
+
+    def asked(longest: float, wait: float) -> list[dict[str, Any]]:
+        delays = [0.1] * 49 + [longest]
+        requests = [{"delay_s": d, "start_s": float(n)} for n, d in enumerate(delays)]
+        return [{"app": "request", "requests": requests, "last_byte_s": 59.0, "timeout_s": wait}]
+
+    of = {"tcp-reno": asked(5.0, 4.9), "tcp-newreno": asked(10.0, 9.9)}
+    found = made(tmp_path / "c", of, text=asking, hops=[hop])
+    assert why in unlike.reasons(found, found.plan.cells, "delay")
+    assert why not in unlike.reasons(found, found.plan.cells, "delay_p95")

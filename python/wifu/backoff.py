@@ -33,6 +33,9 @@ MORE = 1.005
 HALF = 0.5
 """... of what sets two cells apart, and more, is for how long senders waited for timers."""
 
+MOSTLY = 0.99
+"""No sender waits for more than that."""
+
 MOST = 4
 """Cells that are named."""
 
@@ -86,13 +89,13 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, fl
     rows = rows[of_these(rows, cut)]
     if "timeout_s" not in rows or rows["timeout_s"].isna().all():
         return {}
-    lasted = ends(rows) - rows["start_s"].astype(float).fillna(0.0)
-    shares = (rows["timeout_s"].astype(float) / lasted).clip(0.0, 0.99)
-    waits = shares.groupby(rows["cell"]).mean()
-    rates = rows["goodput_bps"].astype(float).groupby(rows["cell"]).mean()
-    if base in OF_FINISHED:  # so many in a second
-        means = {c.name: float(results.sample(metric, c.labels).mean()) for c in cells}
-        rates = 1 / pd.Series(means, dtype=float)[[name for name in means if name in waits.index]]
+    if base in OF_FINISHED:
+        waits, rates = _by_transfers(results, cells, metric, rows)
+    else:
+        lasted = ends(rows) - rows["start_s"].astype(float).fillna(0.0)
+        shares = (rows["timeout_s"].astype(float) / lasted).clip(0.0, MOSTLY)
+        waits = shares.groupby(rows["cell"]).mean()
+        rates = rows["goodput_bps"].astype(float).groupby(rows["cell"]).mean()
     found = set()
     for a, b in permutations(rates.index, 2):
         if not rates[a] > MORE * rates[b] > 0:
@@ -101,6 +104,26 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, fl
         if by >= HALF * np.log(rates[a] / rates[b]):
             found |= {str(a), str(b)}
     return {name: float(waits[name]) for name in sorted(found)}
+
+
+def _by_transfers(
+    results: Results, cells: Sequence[Cell], metric: str, rows: pd.DataFrame
+) -> tuple[pd.Series[float], pd.Series[float]]:
+    """The share of the time of transfers for which their senders waited for timers, by cell, and
+    how many such transfers there are in a second.
+    """
+    means = pd.Series(
+        {c.name: float(results.sample(metric, c.labels).mean()) for c in cells}, dtype=float
+    )
+    by = rows.assign(count=rows["requests"].astype(float).clip(lower=1.0)).groupby("cell")
+    count, runs = by["count"].sum(), by["run"].nunique()
+    # A percentile of many knows nothing of the few that a cut meets.
+    if parts(metric)[0] not in ("delay", "known"):
+        count = count[count <= by.size()]
+    means = means[[name for name in means.index if name in count.index]].dropna()
+    total = means * count / runs
+    waits = (by["timeout_s"].sum().astype(float) / runs / total).clip(0.0, MOSTLY)
+    return waits[means.index], 1 / means
 
 
 def decides(results: Results, cells: Sequence[Cell], metric: str) -> bool:
