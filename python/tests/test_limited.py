@@ -288,7 +288,7 @@ def test_what_is_of_how_long_runs_are_is_one_note(tmp_path: Path) -> None:
     told = said(ran(tmp_path, far), "goodput")
     assert told.count("How long runs are is in these numbers.") == 1
     assert "few round trips (tcp-newreno 2" in told
-    assert "ATP changes its rate once a second, and its flows were there for atp" in told
+    assert "ATP changes its rate once in an epoch, of which its flows had few (atp " in told
     assert told.count("tells what they come to.") == 1
     assert "A longer `stop.time`, with a `window` at its end, tells what they come to." in told
     both = early.sentence([early.Early("One."), early.Early("Two.", "a longer run, or another")])

@@ -11,7 +11,7 @@ from test_cautions import PLAN, made, said
 from test_limited import FILE, ONE, WIRES, narrowed, ran
 
 import wifu
-from wifu import advised, compared, cutoff, misnamed, narrow, offers, selected, unlike
+from wifu import advised, compared, cutoff, happenings, misnamed, narrow, offers, selected, unlike
 from wifu import plan as plans
 
 UDP = WIRES.replace("{protocol}", "udp")
@@ -313,7 +313,7 @@ def test_rates_that_are_learned_second_by_second_are_told(tmp_path: Path) -> Non
     flows = [{"last_byte_s": 5.0, "finished": False, "app": "bulk"}]
     of = {"tcp-reno": flows, "atp": flows}
     early = made(tmp_path / "a", of, text=text, seconds={"tcp-reno": 5.0, "atp": 5.0})
-    assert "its flows were there for atp 5 s: that is how" in said(early, "goodput")
+    assert "of which its flows had few (atp 5): that is how" in said(early, "goodput")
     assert "ATP changes" not in said(made(tmp_path / "b", of, text=text), "goodput")
 
 
@@ -369,6 +369,14 @@ def test_answers_beside_a_load_that_carried_less_have_no_colour(tmp_path: Path) 
         assert (why in unlike.reasons(found, found.plan.cells, "delay_p95@3")) == reason, name
         words = "Answers are quicker in tcp-newreno than in tcp-reno, where the load beside them"
         assert (words in said(found, "delay_p95@3")) == reason
+    # A small file is as good a probe, by how long it takes and by its rate.
+    filed = text.replace('app = "request"', 'app = "file"\nbytes = "30k"')
+    small = {"app": "file", "bytes": 30_000, "protocol": "tcp-sack", "last_byte_s": 0.5}
+    of = {"tcp-reno": [*_going(2.0, 2.0), small | {"last_byte_s": 2.0}],
+          "tcp-newreno": [*_going(1.0, 1.0), small]}  # fmt: skip
+    found = made(tmp_path / "e", of, text=filed)
+    for metric in ("delay@3", "goodput@3"):
+        assert why in unlike.reasons(found, found.plan.cells, metric), metric
     # Whose protocol the levels change is the load, also if it asks again and again.
     pages = text.replace("copies = 2", 'app = "http"\ncopies = 2')
     of = {"tcp-reno": flows(2.0, 0.2), "tcp-newreno": flows(1.0, 0.1)}
@@ -567,3 +575,26 @@ def test_files_that_wait_for_timers_when_links_come_back_are_no_quicker(tmp_path
     found = made(tmp_path / "c", of, text=asking, hops=[hop])
     assert why in unlike.reasons(found, found.plan.cells, "delay")
     assert why not in unlike.reasons(found, found.plan.cells, "delay_p95")
+
+
+def test_flows_that_begin_later_than_others_happen() -> None:
+    def happens(*starts: str) -> bool:
+        flows = "".join(
+            f'[[scenario.flow]]\nfrom = "n1"\nto = "n2"\nprotocol = "tcp-reno"\nstart = "{at}"\n'
+            for at in starts
+        )
+        text = f'name = "h"\n[scenario]\ntopology.words = "linear,2"\n{flows}'
+        return happenings.happening(plans.parse(text).cells[0])
+
+    assert [happens("0s"), happens("1s"), happens("1s", "1s")] == [False] * 3
+    assert [happens("0s", "3s"), happens("1s", "3s")] == [True] * 2
+
+
+def test_an_epoch_is_as_long_as_its_protocol_has_it(tmp_path: Path) -> None:
+    text = GOING.replace('["tcp-reno", "tcp-newreno"]', '["tcp-reno", "atp-adaptive"]')
+    of = {p: _going(1.0) for p in ("tcp-reno", "atp-adaptive")}
+    text = text.replace("copies = 2", "")
+    found = made(tmp_path / "a", of, text=text, seconds={"tcp-reno": 5.0, "atp-adaptive": 5.0})
+    assert "changes its rate" not in said(found, "goodput")
+    found = made(tmp_path / "b", of, text=text, seconds={"tcp-reno": 1.0, "atp-adaptive": 1.0})
+    assert "of which its flows had few (atp-adaptive 25)" in said(found, "goodput")

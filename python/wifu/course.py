@@ -27,6 +27,9 @@ SINCE = {"transfer": "start_s", "receiver": "first_byte_s"}
 SMALL = 0.005
 """Up to such a difference cells are not apart."""
 
+MOSTLY = 0.9
+"""Flows that go on have more of all bytes than that."""
+
 HALF = 0.5
 """... of what sets two cells apart, and more, is not in the rest of the time."""
 
@@ -68,9 +71,12 @@ def _found(
         return []
     rows = carriers(rows_of(results, cells), metric)
     # What ends by itself is of all of its time.
-    if "delivered_s" not in rows or not going(rows, cells).all():
+    if "delivered_s" not in rows:  # of an older lab
         return []
-    rest = _rest(rows[rows["delivered_s"].notna()], since)
+    octets, lasting = rows["bytes"].astype(float), going(rows, cells)
+    if not octets[lasting].sum() > MOSTLY * octets.sum():
+        return []
+    rest = _rest(rows[lasting & rows["delivered_s"].notna()], since)
     means = {c.name: float(results.sample(metric, c.labels).mean()) for c in cells}
     pairs = list(permutations([name for name in means if name in rest.index], 2))
     level = 1 - CHANCE / max(len(pairs) // 2, 1)
@@ -106,9 +112,12 @@ def begun(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 def apart(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
     """The same in words."""
     every = [pair for group in alongside(results, cells) for pair in _found(results, group, metric)]
-    base = {c.name for c in cells if c.labels.get(str(results.plan.pair)) == results.plan.baseline}
-    if base:  # with which all others are compared
-        every = [pair for pair in every if base & set(pair[:2])]
+    if (pair := results.plan.pair) is not None:  # all are compared with one
+        labels = [str(level.label) for level in results.plan.axis(pair).levels]
+        own = str(results.plan.baseline)
+        base = own if own in labels else labels[0]
+        ours = {c.name for c in cells if str(c.labels.get(pair)) == base}
+        every = [both for both in every if ours & set(both[:2])]
     found = [f"{a} x {r:.3g} of {b}, x {rest:.3g} without it" for a, b, r, rest in every]
     if not found:
         return None

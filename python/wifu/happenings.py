@@ -49,8 +49,12 @@ def moments(scenario: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
 
 
 def happening(cell: Cell) -> bool:
-    """Whether anything does in a cell: then what came early or late may be of that."""
-    return any(True for _ in moments(cell.scenario))
+    """Whether anything does in a cell, or a flow begins later than others: then what came early or
+    late may be of that.
+    """
+    later = [at for at, _ in _begun(cell, set())]
+    apart = len(later) not in (0, len(flows_of(cell))) or len(set(later)) > 1
+    return apart or any(at > 0 for at, _ in moments(cell.scenario))
 
 
 def _tables(of: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

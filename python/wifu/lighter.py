@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import column, metric_of, parts
@@ -24,6 +23,7 @@ from wifu.rows import (
     of_these,
     rows_of,
 )
+from wifu.transfers import SIZED
 
 EVEN = 1.1
 """Up to so many times as much carried, and cells are compared."""
@@ -82,7 +82,7 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Les
 def _answers(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
     """Cells whose answers are quicker beside flows that go on: these are the load."""
     base, only = parts(metric)
-    asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in ASKING}
+    asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in SIZED}
     told = base in OF_FINISHED and only in {None, *(n for _, n in asking)}
     # What is on the way may have made both the load less and answers quicker.
     if not told or not of_protocols(cells):
@@ -104,8 +104,9 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Le
     rows = rows_of(results, cells)
     own = rows[rows["flow"] == only]
     protocols = set(own["flow_protocol"].astype(str))
-    # What a flow of connections has others lack, which is told.
-    if len(protocols) != 1 or (base == "goodput" and protocols != {"udp"}):
+    # Of what goes on it is told that others lack what it has.
+    going_on = protocols != {"udp"} and bool(going(own, cells).any())
+    if len(protocols) != 1 or (base == "goodput" and going_on):
         return []
     load = rows[(rows["flow"] != only) & rows["flow_protocol"].ne("udp")]
     return _less(_good(results, cells, metric), load)

@@ -14,6 +14,9 @@ from wifu.rows import flows_of
 from wifu.runner import split
 from wifu.values import Value
 
+SHORT = {"bytes", "count"}
+"""Keys of flows that end."""
+
 
 def warnings(plan: Plan) -> list[str]:
     """What is to be said of names that mislead, and of keys that two axes set."""
@@ -142,7 +145,7 @@ def _first_rates(plan: Plan) -> list[str]:
             "rate of the standard: what minstrel gains beside it is more than it gains beside the "
             "best fixed one (an axis of radio.rate shows which that is)."
         )
-    files = any("bytes" in flow for cell in plan.cells for _, flow in flows_of(cell))
+    files = any(SHORT & set(flow) for cell in plan.cells for _, flow in flows_of(cell))
     if own and fixed and files:
         told.append(
             "minstrel begins at radio.rate, and learns from what is sent: a file that is the first "

@@ -9,14 +9,28 @@ from collections.abc import Sequence
 import pandas as pd
 
 from wifu.cells import Cell
+from wifu.demand import PACED
 from wifu.early import Early
 from wifu.happenings import happening
 from wifu.limited import MOSTLY
 from wifu.limits import LIMITS, column
 from wifu.metrics import parts
-from wifu.rows import RATES, SHARES, Results, alongside, carriers, ends, going, rows_of
+from wifu.rows import (
+    RATES,
+    SHARES,
+    Results,
+    alongside,
+    carriers,
+    ends,
+    flows_of,
+    going,
+    of_these,
+    rows_of,
+)
+from wifu.stacks import stack
 from wifu.stamps import first
 from wifu.transfers import of_tcp
+from wifu.values import seconds
 
 TRIPS = 200
 """In so many round trips a window that grows by a segment in each is two hundred segments large."""
@@ -28,7 +42,7 @@ OF_LOSSES = ("loss", "retransmissions", "fast_retransmits", "timeouts")
 """Metrics of what is lost, and of what it takes to repair that."""
 
 EARLY = 30.0
-"""Seconds in which ATP's rate, which it changes once in each, is near to what it comes to."""
+"""Epochs in which ATP's rate, which it changes once in each, is near to what it comes to."""
 
 BEGINNING, LOST = 0.25, 10
 """Packets of a cell, so many at least, were lost before such a part of their flows' time was over,
@@ -53,6 +67,9 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
     # What ends by itself takes what it takes, its beginning included.
     rows = rows[going(rows, cells) & rows["min_rtt_s"].gt(0) & rows["bytes"].gt(0)]
     rows = rows[rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)]  # lanes have no window
+    # Who pauses, or opens anew for each file, has no window that grows all the time.
+    paced = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in PACED}
+    rows = rows[~of_these(rows, paced)]
     end = ends(rows) if measure.mode != "window" else measure.start
     lasted = (end - rows["start_s"].astype(float).fillna(0.0)).clip(lower=0.0)
     if lasted.empty:
@@ -96,16 +113,25 @@ def learning(results: Results, cells: Sequence[Cell], metric: str) -> Early | No
     if parts(metric)[0] not in RATES or results.plan.measure.mode == "steady":
         return None
     rows = carriers(rows_of(results, cells), metric)
-    names = rows["flow_protocol"].astype(str)
-    rows = rows[names.str.match(r"atp\b") & going(rows, cells)]
-    lasted = (ends(rows) - rows["start_s"].astype(float).fillna(0.0)).groupby(rows["cell"]).mean()
-    found = [f"{c.name} {lasted[c.name]:.3g} s" for c in cells if lasted.get(c.name, EARLY) < EARLY]
+    epochs = rows["flow_protocol"].astype(str).map(_epoch).astype(float)
+    rows = rows[epochs.gt(0) & going(rows, cells)]
+    lasted = ends(rows) - rows["start_s"].astype(float).fillna(0.0)
+    by = (lasted / epochs[rows.index]).groupby(rows["cell"]).mean()
+    found = [f"{c.name} {by[c.name]:.3g}" for c in cells if by.get(c.name, EARLY) < EARLY]
     if not found:
         return None
     return Early(
-        f"ATP changes its rate once a second, and its flows were there for {first(found, MOST)}: "
-        "that is how they begin, which may be above or below what they come to."
+        "ATP changes its rate once in an epoch, of which its flows had few "
+        f"({first(found, MOST)}): that is how they begin, which may be above or below what they "
+        "come to."
     )
+
+
+def _epoch(protocol: str) -> float:
+    """How many seconds an epoch of a protocol of rates has; nan for others."""
+    found = stack(protocol)
+    told = found.values.get("manager.epoch") if found is not None else None
+    return seconds(str(told).replace(" ", "")) if told is not None else float("nan")
 
 
 def _lost(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
