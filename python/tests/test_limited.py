@@ -291,9 +291,9 @@ def test_what_is_of_how_long_runs_are_is_one_note(tmp_path: Path) -> None:
     assert "ATP changes its rate once in an epoch, of which its flows had few (atp " in told
     assert told.count("tells what they come to.") == 1
     assert "A longer `stop.time`, with a `window` at its end, tells what they come to." in told
-    both = early.sentence([early.Early("One."), early.Early("Two.", "a longer run, or another")])
-    assert both.endswith("Two. A longer `stop.time`, or a longer run, or another, tells what they "
-                         "come to.")  # fmt: skip
+    ways = [("a longer run",), ("a longer run, with a window", "another")]
+    both = early.sentence([early.Early("One.", ways[0]), early.Early("Two.", ways[1])])
+    assert both.endswith("Two. A longer run, with a window, or another, tells what they come to.")
 
 
 def test_what_one_run_drew_once_is_told_beside_an_interval_of_its_batches(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake import FakeResult
+from fake import FakeResult, pairs
 from test_cautions import PLAN, made, said
 from test_limited import FILE, ONE, WIRES, narrowed, ran
 
@@ -219,6 +219,47 @@ def test_flows_that_waited_when_runs_ended_are_told(tmp_path: Path) -> None:
         found = made(tmp_path / name, {"tcp-reno": flows, "tcp-newreno": flows})
         told = "(of flows: tcp-reno 100%, up to 40 s, tcp-newreno 100%, up to 40 s)"
         assert (told in said(found, "goodput")) == is_told
+
+
+WINDOW = 'runs = 8\nmeasure = { mode = "window", from = "FROM", to = "TO" }'
+STOP = '[scenario.stop]\ntime = "60s"\n[vary]'
+
+
+def delivered(run: int) -> dict[str, bytes]:
+    """As much of both flows in each second."""
+    octets = [second * (1000 + run) for second in range(1, 60)]
+    return {f"flow.{n}.delivered": pairs(range(1, 60), octets) for n in (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("last", "begin", "end", "waited"), [(20.0, 2, 60, 40), (20.0, 25, 50, 25), (55.0, 2, 50, None)]
+)
+def test_flows_that_waited_when_a_window_ended_are_told(
+    tmp_path: Path, last: float, begin: int, end: int, waited: int | None
+) -> None:
+    window = WINDOW.replace("FROM", f"{begin}s").replace("TO", f"{end}s")
+    text = GOING.replace("runs = 8", window).replace("[vary]", STOP)
+    flows = _going(1.0, 1.0, timeout_s=39.0)
+    flows = [flow | {"last_byte_s": last} for flow in flows]
+    found = made(tmp_path, {"tcp-reno": flows, "tcp-newreno": flows}, text, delivered)
+    told = said(found, "goodput")
+    words = "Flows waited for timeouts when the window ended"
+    assert (words in told) == (waited is not None)
+    assert waited is None or (
+        f"tcp-reno 100%, up to {waited} s" in told and "A longer window" in told
+    )
+
+
+@pytest.mark.parametrize(("begin", "is_told"), [(2, True), (40, False)])
+def test_shares_in_a_window_of_flows_that_stand_still_are_told(
+    tmp_path: Path, begin: int, is_told: bool
+) -> None:
+    window = WINDOW.replace("FROM", f"{begin}s").replace("TO", "60s")
+    text = GOING.replace("runs = 8", window).replace("[vary]", STOP)
+    flows = _going(1.0, 1.0, timeout_s=30.0)
+    found = made(tmp_path, {"tcp-reno": flows, "tcp-newreno": flows}, text, delivered)
+    words = "Shares are over the window, and flows waited for timeouts in runs (tcp-reno 50%, "
+    assert (words in said(found, "jain")) == is_told
 
 
 def test_routes_of_unlike_length_in_one_mean_are_told(tmp_path: Path) -> None:
@@ -598,3 +639,67 @@ def test_an_epoch_is_as_long_as_its_protocol_has_it(tmp_path: Path) -> None:
     assert "changes its rate" not in said(found, "goodput")
     found = made(tmp_path / "b", of, text=text, seconds={"tcp-reno": 1.0, "atp-adaptive": 1.0})
     assert "of which its flows had few (atp-adaptive 25)" in said(found, "goodput")
+
+
+ENDED = (
+    "Flows were cut off {cut} after few round trips (tcp-reno 60, tcp-newreno 60, of the flow that "
+    "had fewest): how a window began to grow is a large part of their goodput. {more}, tells what "
+    "they come to."
+)
+
+
+@pytest.mark.parametrize(
+    ("stop", "cut", "more"),
+    [
+        ('time = "60s"', "by the clock", "A longer `stop.time`, with a `window` at its end"),
+        (
+            'time = "90s"',
+            "by the end of others",
+            "A flow with `time` that outlasts the others, with a `window` at its end",
+        ),
+        (
+            'time = "90s"\npackets = 9000',
+            "by `stop.packets`",
+            'A higher `stop.packets` and `stop.batch`, with `measure = "steady"`',
+        ),
+        (
+            'time = "60s"\npackets = 9000',
+            "by the clock",
+            "A longer `stop.time`, with a `window` at its end",
+        ),
+    ],
+)
+def test_what_has_flows_last_longer_is_by_what_ended_them(
+    tmp_path: Path, stop: str, cut: str, more: str
+) -> None:
+    text = GOING.replace("[vary]", f"[scenario.stop]\n{stop}\n[vary]")
+    flows = _going(1.0, 1.0, min_rtt_s=1.0)
+    found = made(tmp_path, {"tcp-reno": flows, "tcp-newreno": flows}, text=text)
+    assert ENDED.format(cut=cut, more=more) in said(found, "goodput")
+
+
+@pytest.mark.parametrize(
+    ("own", "more"), [('time = "60s"', "A longer `time`"), ('stop_at = "60s"', "A later `stop_at`")]
+)
+def test_a_flow_that_its_own_time_ends_has_that_longer(tmp_path: Path, own: str, more: str) -> None:
+    text = GOING.replace("copies = 2", f'app = "stream"\n{own}')
+    flows = _going(1.0, min_rtt_s=1.0, finished=True)
+    found = made(tmp_path, {"tcp-reno": flows, "tcp-newreno": flows}, text=text)
+    told = ENDED.format(cut="by the clock", more=f"{more}, with a `window` at its end")
+    assert told in said(found, "goodput")
+
+
+def test_a_flow_that_a_number_of_packets_ends_is_a_file(tmp_path: Path) -> None:
+    """Alone it has all of them; of two flows each has what it got."""
+    why = "apart mostly by when in their runs bytes came"
+    for name, more, latest, few in (
+        ("a", "", 90, False), ("b", "", 60, True), ("c", "copies = 2", 90, True)
+    ):  # fmt: skip
+        stop = f'[scenario.stop]\npackets = 5000\ntime = "{latest}s"\n[vary]'
+        text = GOING.replace("copies = 2", more).replace("[vary]", stop)
+        of = {p: _going(1.0, delivered_s=30.0, min_rtt_s=1.0) for p in ("tcp-reno", "tcp-newreno")}
+        of["tcp-newreno"] = _going(0.9, delivered_s=33.0, min_rtt_s=1.0)
+        of = {p: rows * (2 if more else 1) for p, rows in of.items()}
+        found = made(tmp_path / name, of, text=text)
+        assert ("after few round trips" in said(found, "goodput")) == few, name
+        assert (why in unlike.reasons(found, found.plan.cells, "goodput")) == few, name

@@ -477,7 +477,7 @@ def _inside(results: Results, cells: Sequence[Cell], metric: str) -> str:
     return (
         "Packets that waited or were on their way when their run ended count neither as sent nor "
         f"as lost: they were {shares.min():.1%} to {shares.max():.1%} of those sent, by cell. A "
-        "queue that still fills then has not begun to lose: longer runs (`stop.time`) would tell."
+        "queue that still fills then has not begun to lose: longer runs would tell."
     )
 
 

@@ -10,7 +10,7 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 
-from wifu import stats
+from wifu import stats, stops
 from wifu.cells import Cell
 from wifu.early import Early
 from wifu.happenings import happening
@@ -121,8 +121,11 @@ def apart(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
     found = [f"{a} x {r:.3g} of {b}, x {rest:.3g} without it" for a, b, r, rest in every]
     if not found:
         return None
+    rows = carriers(rows_of(results, cells), metric)
+    rows = rows[rows["cell"].isin({name for a, b, *_ in every for name in (a, b)})]
     return Early(
         "What sets some cells apart is mostly when in their runs bytes came, as by how flows begin "
         f"({first(list(dict.fromkeys(found)), MOST)}).",
+        stops.longer(rows[going(rows, cells)], cells),
         colourless=True,
     )

@@ -1,4 +1,4 @@
-"""What is of how long runs are: flows that the clock ended before what they come to had begun. One
+"""What is of how long runs are: flows that were cut off before what they come to had begun. One
 note says all of it, with what would tell more.
 """
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Early:
-    """One way in which it is so: a sentence with the cells, what would tell more, and whether that
-    takes colour and bold.
+    """One way in which it is so: a sentence with the cells, what would tell more, each by itself,
+    and whether that takes colour and bold.
     """
 
     what: str
-    longer: str = "a longer `stop.time`"
+    longer: tuple[str, ...]
     colourless: bool = False
 
 
@@ -23,7 +23,7 @@ def sentence(every: Sequence[Early]) -> str:
     """All of it as one note; nothing if there is none."""
     if not every:
         return ""
-    tells = list(dict.fromkeys(early.longer for early in every))
+    tells = list(dict.fromkeys(way for early in every for way in early.longer))
     # Who is to take a window as well has the longer time in that.
     tells = [a for a in tells if not any(b != a and b.startswith(a) for b in tells)]
     named = ", or ".join(tells)

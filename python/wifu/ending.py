@@ -1,9 +1,12 @@
-"""Flows that waited when their run ended, and had for long: their goodput is of when that was."""
+"""Flows that waited when their run ended, or the window, and had for long: their goodput is of when
+that was.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wifu import stops
 from wifu.cells import Cell
 from wifu.demand import PACED
 from wifu.early import Early
@@ -26,8 +29,9 @@ MOST = 4
 
 def waiting(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
     """Cells of which it is so, with for how long."""
-    measured = results.plan.measure.mode in ("transfer", "receiver")
-    if parts(metric)[0] not in RATES or not measured:
+    measure = results.plan.measure
+    window = measure.mode == "window"
+    if parts(metric)[0] not in RATES or measure.mode == "steady":
         return None
     rows = carriers(rows_of(results, cells), metric)
     # Who pauses is silent of itself.
@@ -36,10 +40,13 @@ def waiting(results: Results, cells: Sequence[Cell], metric: str) -> Early | Non
     rows = rows[rows["flow_protocol"].ne("udp") & rows["bytes"].gt(0) & rows["last_byte_s"].notna()]
     if "timeout_s" not in rows or rows.empty:
         return None
-    silent = rows["sim_seconds"] - rows["last_byte_s"].astype(float)
-    lasted = rows["sim_seconds"] - rows["start_s"].astype(float).fillna(0.0)
-    waits = rows["finished"].eq(False) & (silent > LONG * lasted)
-    waits &= rows["timeout_s"].astype(float) > PART * silent
+    last, begin = rows["last_byte_s"].astype(float), rows["start_s"].astype(float).fillna(0.0)
+    end = rows["sim_seconds"].astype(float)
+    waits = rows["finished"].eq(False) & (rows["timeout_s"].astype(float) > PART * (end - last))
+    if window:
+        begin, end = begin.clip(lower=measure.start), end.clip(upper=measure.end)
+    silent = end - last.clip(lower=begin)
+    waits &= (end > begin) & (silent > LONG * (end - begin))
     by = waits.groupby(rows["cell"]).mean()
     longest = silent.where(waits).groupby(rows["cell"]).max()
     found = [
@@ -49,8 +56,11 @@ def waiting(results: Results, cells: Sequence[Cell], metric: str) -> Early | Non
     ]
     if not found:
         return None
+    what, those = ("the window", "windows") if window else ("their run", "runs")
+    ways = ("a longer window",) if window else stops.longer(rows[waits], cells)
     return Early(
-        "Flows waited for timeouts when their run ended, and nothing of them had arrived for more "
+        f"Flows waited for timeouts when {what} ended, and nothing of them had arrived for more "
         f"than a tenth of their time (of flows: {first(found, MOST)}): how much of such a wait is "
-        "in goodput is by when runs end."
+        f"in goodput is by when {those} end.",
+        ways,
     )

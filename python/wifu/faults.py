@@ -7,16 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from wifu import values
+from wifu import stops
 from wifu.cells import Cell
 from wifu.metrics import unstarted
 from wifu.rows import Results, carriers, flows_of, rows_of
 
 GOING_ON = ("http",)
 """Applications that open another connection after one that failed."""
-
-WHOLE = 0.99
-"""What lasted for such a share of its `stop.time` ended by it: clocks of hosts are not exact."""
 
 
 def dead(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataFrame:
@@ -41,9 +38,8 @@ def early(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataF
     """
     rows = dead(results, cells, metric)
     rows = rows[rows["bytes"] > 0]
-    stops = {c.name: c.scenario.get("stop", {}).get("time") for c in cells}
-    limits = {n: np.inf if at is None else values.seconds(at) for n, at in stops.items()}
-    return rows[rows["sim_seconds"] < WHOLE * rows["cell"].map(limits).astype(float)]
+    limits = rows["cell"].map(stops.limits(cells)).astype(float)
+    return rows[rows["sim_seconds"] < stops.WHOLE * limits]
 
 
 def unconnected(results: Results, cells: Sequence[Cell], metric: str = "") -> pd.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from wifu import limits
+from wifu import limits, stops
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
@@ -99,20 +99,26 @@ def connections(results: Results, cells: Sequence[Cell], metric: str) -> Early |
     asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in ASKING}
     over = over[over["flow_protocol"].ne("udp") & ~of_these(over, asking)]
     over = over[going(over, cells)]
-    if not (found := _named(_longest(over), cells)):
+    grows = _longest(over)
+    if not (found := _named(grows, cells)):
         return None
     what = "delays" if beside else "these counts" if base in COUNTED else "round trips"
     return Early(
         f"In most runs connections lost nothing yet, and filled a queue all the time ({found}): "
         f"what a full queue does is not in {'goodput' if base in RATES else what}.",
-        "a longer `stop.time`, or a shorter queue",
+        (*stops.longer(over[over["cell"].isin(_often(grows))], cells), "a shorter queue"),
     )
 
 
 def _named(grows: pd.DataFrame, cells: Sequence[Cell]) -> str:
     """The cells in most of whose flows it is so."""
-    often = grows.groupby("cell")["grows"].mean()
-    return first([c.name for c in cells if often.get(c.name, 0.0) > MOSTLY], MOST)
+    often = _often(grows)
+    return first([c.name for c in cells if c.name in often], MOST)
+
+
+def _often(grows: pd.DataFrame) -> set[str]:
+    shares = grows.groupby("cell")["grows"].mean()
+    return {str(name) for name, share in shares.items() if share > MOSTLY}
 
 
 def _waiting(rows: pd.DataFrame) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from wifu import stops
 from wifu.cells import Cell, listed_flows
 from wifu.metrics import parts
 from wifu.plan import Plan
@@ -121,23 +122,13 @@ def of_these(rows: pd.DataFrame, wanted: Collection[tuple[str, int]]) -> pd.Seri
     return pd.Series([(str(cell), int(n)) in wanted for cell, n in keys], rows.index, dtype=bool)
 
 
-FLOWING = ("bulk", "stream")
-"""Applications that write as long as they may, unless a number of bytes ends them."""
-
-
 def going(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[bool]:
-    """Whether each of these flows had more to send when the clock ended it: that of the run, or its
-    own (`time`, `stop_at`).
+    """Whether each of these flows had more to send when something else ended it than its bytes: its
+    run, or a time of its own (`time`, `stop_at`). What a count of the `stop` ends is a file.
     """
-    own = {
-        (cell.name, n)
-        for cell in cells
-        for n, flow in flows_of(cell)
-        if flow.get("app", "bulk") in FLOWING
-        and not flow.get("bytes")
-        and (flow.get("time") or flow.get("stop_at"))
-    }
-    return rows["finished"].eq(False) | of_these(rows, own)
+    own = {(cell.name, n) for cell in cells for n, flow in flows_of(cell) if stops.timed(flow)}
+    more = rows["finished"].eq(False) | of_these(rows, own)
+    return more & ~stops.counted(rows, cells)
 
 
 def numbered(numbers: Iterable[int], most: int = 4) -> str:

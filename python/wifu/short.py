@@ -1,4 +1,4 @@
-"""Flows that the clock ended after few round trips: their goodput is of how they began, and of how
+"""Flows that were cut off after few round trips: their goodput is of how they began, and of how
 long runs are.
 """
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from wifu import stops
 from wifu.cells import Cell
 from wifu.demand import PACED
 from wifu.early import Early
@@ -53,23 +54,29 @@ MOST = 4
 """Cells that are named."""
 
 
-def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
-    """How many round trips the flow of each cell had that had fewest of them until the clock ended
-    it, or before a window began: of its smallest ones, or of its usual ones, if these are few.
-    """
-    none, measure = pd.Series(dtype=float), results.plan.measure
-    if parts(metric)[0] not in RATES or measure.mode == "steady":
-        return none
-    if "min_rtt_s" not in results.flows:
-        return none
+def _growing(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """Flows whose windows may not have grown to what they come to."""
+    rows = carriers(rows_of(results, cells))
+    if parts(metric)[0] not in RATES or results.plan.measure.mode == "steady":
+        return rows[:0]
+    if "min_rtt_s" not in rows:
+        return rows[:0]
     # What one flow has depends on how far those beside it have come.
-    rows = _beside(carriers(rows_of(results, cells)), parts(metric)[1])
+    rows = _beside(rows, parts(metric)[1])
     # What ends by itself takes what it takes, its beginning included.
     rows = rows[going(rows, cells) & rows["min_rtt_s"].gt(0) & rows["bytes"].gt(0)]
     rows = rows[rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)]  # lanes have no window
     # Who pauses, or opens anew for each file, has no window that grows all the time.
     paced = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in PACED}
-    rows = rows[~of_these(rows, paced)]
+    return rows[~of_these(rows, paced)]
+
+
+def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
+    """How many round trips the flow of each cell had that had fewest of them until it was
+    cut off, or before a window began: of its smallest ones, or of its usual ones, if these are few.
+    """
+    none, measure = pd.Series(dtype=float), results.plan.measure
+    rows = _growing(results, cells, metric)
     end = ends(rows) if measure.mode != "window" else measure.start
     lasted = (end - rows["start_s"].astype(float).fillna(0.0)).clip(lower=0.0)
     if lasted.empty:
@@ -123,7 +130,8 @@ def learning(results: Results, cells: Sequence[Cell], metric: str) -> Early | No
     return Early(
         "ATP changes its rate once in an epoch, of which its flows had few "
         f"({first(found, MOST)}): that is how they begin, which may be above or below what they "
-        "come to."
+        "come to.",
+        stops.longer(rows[rows["cell"].isin(by[by < EARLY].index)], cells),
     )
 
 
@@ -134,6 +142,16 @@ def _epoch(protocol: str) -> float:
     return seconds(str(told).replace(" ", "")) if told is not None else float("nan")
 
 
+def _losing(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """Flows that lost packets and could have gone on, until then or beyond a count of packets."""
+    # What is lost at a cut says nothing of a beginning.
+    cells = [cell for cell in cells if not happening(cell)]
+    rows = carriers(rows_of(results, cells), metric)
+    lost = rows["lost_s"].astype(float).gt(0)
+    more = going(rows, cells) | stops.counted(rows, cells)
+    return rows[rows["flow_protocol"].ne("udp") & more & lost]
+
+
 def _lost(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
     """After which part of the time of flows that go on their packets were lost, on the mean, where
     most were long before its middle.
@@ -141,12 +159,7 @@ def _lost(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[flo
     names = ["packets_sent", "packets_copies", "packets_delivered", "packets_inside"]
     if parts(metric)[0] not in OF_LOSSES or not {"lost_s", *names} <= set(results.flows):
         return pd.Series(dtype=float)
-    # What is lost at a cut says nothing of a beginning.
-    cells = [cell for cell in cells if not happening(cell)]
-    rows = carriers(rows_of(results, cells), metric)
-    rows = rows[
-        rows["flow_protocol"].ne("udp") & going(rows, cells) & rows["lost_s"].astype(float).gt(0)
-    ]
+    rows = _losing(results, cells, metric)
     sent, copies, arrived, inside = (rows[name].astype(float) for name in names)
     lost, start = sent + copies - arrived - inside, rows["start_s"].astype(float).fillna(0.0)
     part = (rows["lost_s"].astype(float) - start) / (ends(rows) - start)
@@ -169,9 +182,11 @@ def losses(results: Results, cells: Sequence[Cell], metric: str) -> Early | None
     found = [f"{c.name} {early[c.name]:.0%}" for c in cells if c.name in early.index]
     if not found:
         return None
+    rows = _losing(results, cells, metric)
     return Early(
         "Most of what was lost was lost as flows began (on the mean after such a part of their "
         f"time: {first(found, MOST)}).",
+        stops.longer(rows[rows["cell"].isin(early.index)], cells),
         colourless=any(at_first(results, group, metric) for group in alongside(results, cells)),
     )
 
@@ -181,17 +196,28 @@ def unsettled(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     return parts(metric)[0] in SHARES and bool(len(_trips(results, cells, metric)))
 
 
+def _later(longer: tuple[str, ...]) -> tuple[str, ...]:
+    """The same, with what leaves the beginning out."""
+    if longer[-1] == stops.LONGER["packets"]:
+        rest = ' and `stop.batch`, with `measure = "steady"`'
+    else:
+        rest = ", with a `window` at its end"
+    return (*longer[:-1], longer[-1] + rest)
+
+
 def few(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
     """Cells whose flows had no longer."""
     trips = _trips(results, cells, metric)
     found = [f"{c.name} {trips[c.name]:.0f}" for c in cells if c.name in trips.index]
     if not found:
         return None
-    if results.plan.measure.mode == "window":
-        what, longer = "had few round trips before the window began", "a window that begins later"
-    else:
-        what = "were cut off by the clock after few round trips"
-        longer = "a longer `stop.time`, with a `window` at its end"
+    what = "had few round trips before the window began"
+    longer: tuple[str, ...] = ("a window that begins later",)
+    if results.plan.measure.mode != "window":
+        rows = _growing(results, cells, metric)
+        rows = rows[rows["cell"].isin(trips.index)]
+        what = f"were cut off {stops.cut(rows, cells)} after few round trips"
+        longer = _later(stops.longer(rows, cells))
     return Early(
         f"Flows {what} ({first(found, MOST)}, of the flow that had fewest): how a window began to "
         "grow is a large part of their goodput.",
