@@ -715,16 +715,24 @@ def test_a_connection_that_gave_up_over_the_wired_network_is_an_outcome() -> Non
         runner._told(done(1, "", "no protocol of this name"))
 
 
+TALK = 'app = "onoff"\nrate = "1M"\non = "1s"\noff = "1s"\n'
+
+
 @pytest.mark.parametrize(("time", "told"), [("60s", 0), ("59s", 8)])
+@pytest.mark.parametrize(
+    "app",
+    ['app = "stream"\ntime', 'app = "bulk"\nstop_at', "stop_at", f"{TALK}time", f"{TALK}stop_at"],
+)
 def test_who_writes_until_the_run_ends_has_no_rate_that_was_cut_off(
-    tmp_path: Path, time: str, told: int
+    tmp_path: Path, app: str, time: str, told: int
 ) -> None:
-    text = ASKING.replace('app = "http"\npause = "500ms"', f'app = "stream"\ntime = "{time}"')
+    text = ASKING.replace('app = "http"\npause = "500ms"', f'{app} = "{time}"')
     text = text.replace("[[scenario.flow]]", 'stop.time = "60s"\n[[scenario.flow]]', 1)
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=loading)
     whole, breaks = found.plan.cells
     assert cutoff.count(found, [whole], "goodput") == (told, told)
     assert cutoff.count(found, [breaks], "delay")[0] == 8, "of times they are the least"
+    assert cutoff.least(found, breaks, "delay")
 
 
 def test_requests_of_a_count_that_were_never_asked_are_no_upper_end(tmp_path: Path) -> None:

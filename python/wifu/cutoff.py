@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from wifu import asked, faults, values
+from wifu import asked, faults, stops, values
 from wifu.asked import ASKING
 from wifu.cells import Cell, listed_flows
 from wifu.metrics import carriers, column, download_delays, parts
@@ -30,7 +30,7 @@ OF_FINISHED = tuple(STATISTICS)
 """Metrics of the transfers that were finished, without those that take longest."""
 
 ENDING = ("file", "stream", "trace")
-"""Applications that are one transfer, which ends by itself."""
+"""Applications that are one transfer, which ends by itself; others do with a time."""
 
 RUN = ".json.gz"
 """What files of runs end with."""
@@ -74,8 +74,8 @@ def _files(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
     def ends(flow: Any) -> bool:
         # A rate lacks nothing of who was to write for as long as the run lasted.
         whole = not of_finished(metric) and _to_the_end(flow, stop)
-        clock = flow.get("app") in beside
-        return (flow.get("app") in ENDING or _talk(flow)) and not (whole or clock)
+        clock = flow.get("app", "bulk") in beside
+        return _transfer(flow) and not (whole or clock)
 
     rows = _own(results, cell, metric, ends)
     # Senders that are told before all has arrived have no time until they knew of it.
@@ -129,8 +129,10 @@ def _to_the_end(flow: Any, stop: Any) -> bool:
     return min(last) >= values.seconds(stop)
 
 
-def _talk(flow: Any) -> bool:
-    return flow.get("app") == "onoff" and "time" in flow
+def _transfer(flow: Any) -> bool:
+    """Whether a flow is one transfer that ends by itself: with its bytes, or its time."""
+    talk = flow.get("app") == "onoff" and ("time" in flow or "stop_at" in flow)
+    return flow.get("app") in ENDING or talk or stops.timed(flow)
 
 
 def _asking(results: Results, cell: Cell, metric: str = "") -> pd.DataFrame:
@@ -343,7 +345,7 @@ def _times(
         took += times(flow)
         cut += [float(each["failed_s"]) for each in flow.get("requests_failed") or []]
         spec = specs.get(int(flow["id"]), {})
-        file = (spec.get("app") in ENDING or _talk(spec)) and spec.get("protocol") != "udp"
+        file = _transfer(spec) and spec.get("protocol") != "udp"
         if file and (flow.get("finished") is False or (knows and unlearned(flow))):
             cut.append(max(0.0, float(outcome["sim_seconds"]) - float(flow.get("start_s") or 0.0)))
         elif (late := asked.late(outcome, flow, scenario)) is not None:
