@@ -33,7 +33,7 @@ def test_larger_files_take_longer(tmp_path: Path, sizes: str, told: bool) -> Non
     levels = ", ".join(f'"{size.strip()}k"' for size in sizes.split(","))
     text = PLAN.replace("SIZES", levels)
     found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=sized)
-    for metric in ("delay", "delay_median", "delay_p95"):
+    for metric in ("delay", "delay_median", "delay_p95", "known"):
         assert (WHY in unlike.reasons(found, found.plan.cells, metric)) is told
         assert ("what is smaller takes less time" in said(found, metric)) is told
     assert WHY not in unlike.reasons(found, found.plan.cells, "goodput")

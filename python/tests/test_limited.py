@@ -97,6 +97,9 @@ def test_congestion_control_by_marks_where_nobody_marks(tmp_path: Path) -> None:
     text = WIRES + '[vary]\nprotocol = ["tcp-newreno", "tcp-dctcp"]\n'
     told = said(ran(tmp_path / "a", text), "goodput")
     assert "Transports ask for marks (ecn=on) in tcp-dctcp, and no queue marked" in told
+    handler = '[[scenario.handler]]\nuse = "drop"\np = 0.01\n[[scenario.flow]]'
+    dropped = ran(tmp_path / "c", text.replace("[[scenario.flow]]", handler))
+    assert "Transports ask for marks" in said(dropped, "goodput"), "it marks nothing"
     queue = '[scenario.host.queue]\nkind = "codel"\n[[scenario.flow]]'
     marked = text.replace("[[scenario.flow]]", queue)
     assert "Transports ask for marks" not in said(ran(tmp_path / "b", marked), "goodput")

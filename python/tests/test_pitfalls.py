@@ -199,9 +199,43 @@ def test_means_of_rates_are_told_beside_bytes_by_time(tmp_path: Path) -> None:
         found, "goodput"
     )
     assert why in unlike.reasons(found, found.plan.cells, "goodput")
+    asks = [{"delay_s": 1.0, "start_s": 0.0}]
+    for n, app in enumerate(('"trace"\nrows = [[0.0, 1_000_000]]', '"request"\ncount = 1')):
+        text = PLAN.replace('"file"\nbytes = "1M"', app)
+        asked = {
+            p: [own | {"app": app[1:8], "requests": asks} for own in rows] for p, rows in of.items()
+        }
+        found = made(tmp_path / f"c{n}", asked, text)
+        assert why in unlike.reasons(found, found.plan.cells, "goodput"), app
+    again = made(tmp_path / "d", asked, text.replace("count = 1", "count = 2"))
+    assert why not in unlike.reasons(again, again.plan.cells, "goodput")
     even = made(tmp_path / "b", {"tcp-reno": flows(1.0, 1.1), "tcp-newreno": flows(1.9, 2.0)})
     assert why not in unlike.reasons(even, even.plan.cells, "goodput")
     assert "mean of their rates" not in said(even, "goodput")
+
+
+def test_rates_of_as_many_packets_are_as_those_of_files(tmp_path: Path) -> None:
+    """A run in ten took ten times as long."""
+
+    def runner(scenario: dict[str, Any]) -> FakeResult:
+        protocol, run = scenario["flow"][0]["protocol"], scenario["run"]
+        end = (1.0, 10.0)[run % 2] if protocol == "tcp-reno" else (1.9, 2.0)[run % 2]
+        own = {"id": 1, "protocol": protocol, "app": "bulk", "start_s": 0.0, "finished": False}
+        own |= {"bytes": 10**6 + run, "last_byte_s": end}
+        return FakeResult(
+            {"sim_seconds": end, "flows": [own], "trace_hash": f"{protocol}{run}"}, {}
+        )
+
+    text = GOING.replace("copies = 2", "").replace(
+        "[vary]", "[scenario.stop]\npackets = 700\n[vary]"
+    )
+    found = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
+    why = "in another order by the times that files took"
+    assert why in unlike.reasons(found, found.plan.cells, "goodput")
+    told = (
+        "Goodput of transfers is the mean of their rates, in which those that took long count for"
+    )
+    assert told in said(found, "goodput") and "`delay` compares" not in said(found, "goodput")
 
 
 def test_losses_that_hardly_happened_are_told(tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.rows import Results, carriers, compared, flows_of, rows_of
-
-SIZED = ("file", *ASKING)
-"""Applications of which the scenario tells how large each transfer is."""
+from wifu.transfers import SIZED
 
 ALIKE = 1.1
 """Up to so many times as many octets in a transfer, and times are compared."""
@@ -21,12 +19,15 @@ ALIKE = 1.1
 
 def sizes(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     """Octets of the files and answers that came to an end on the mean, by cell, of a metric of how
-    long these took; of others nothing. Where requests do not tell theirs, an answer that was cut
-    off has some of the flow's too, how many nobody tells: means are between `low` and `high`. With
-    `stop.requests` the flow's are of more than the requests that count: nothing is known then.
+    long these took, or files until their senders knew; of others nothing. Where requests do not
+    tell theirs, an answer that was cut off has some of the flow's too, how many nobody tells: means
+    are between `low` and `high`. With `stop.requests` the flow's are of more than the requests that
+    count: nothing is known then.
     """
     none = pd.DataFrame({"low": [], "high": []}, dtype=float)
-    if not (parts(metric)[0] + "_").startswith("delay_") or "flow" not in results.flows:
+    knows = parts(metric)[0] == "known"
+    timed = knows or (parts(metric)[0] + "_").startswith("delay_")
+    if not timed or "flow" not in results.flows:
         return none
     rows = carriers(rows_of(results, cells), metric)
     if not all(name in rows for name in ("requests", "delay_finished_s")):  # of an older lab
@@ -34,7 +35,7 @@ def sizes(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     apps = {(c.name, n): flow.get("app") for c in cells for n, flow in flows_of(c)}
     keys = zip(rows["cell"], rows["flow"], strict=True)
     app = pd.Series([apps.get((cell, int(flow))) for cell, flow in keys], rows.index, dtype=object)
-    rows = rows[app.isin(SIZED) & rows["delay_finished_s"].notna()]
+    rows = rows[app.isin(SIZED) & ~(app.isin(ASKING) & knows) & rows["delay_finished_s"].notna()]
     count = rows["requests"].astype(float).fillna(1.0).clip(lower=1.0)
     asking = app[rows.index].isin(ASKING)
     mean = rows.get("requests_bytes", pd.Series(np.nan, rows.index)).astype(float)

@@ -10,6 +10,18 @@ from wifu.rows import Results
 from wifu.stacks import stacks
 from wifu.stamps import first
 
+MARKLESS = (
+    "null",
+    "logger",
+    "drop",
+    "delay",
+    "delay-collector",
+    "link-notice",
+    "tpa-shim",
+    "snoop",
+)
+"""Handlers that mark no packet; those of one's own may."""
+
 MOST = 4
 """Cells that are named."""
 
@@ -23,14 +35,14 @@ def columns(outcome: Mapping[str, Any]) -> dict[str, int]:
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """Cells whose transports ask for marks and saw none in any run. Handlers may mark, too."""
+    """Cells whose transports ask for marks and saw none in any run."""
     del metric
     runs = results.runs
     if results.plan.runner != "mesh" or "marked" not in runs:
         return ""
     most = runs[runs["status"].eq("ok")].groupby("cell")["marked"].max().dropna()
     found = [c for c in cells if c.name in most.index and _asks(c)]
-    silent = [c.name for c in found if not most[c.name] and not c.scenario.get("handler")]
+    silent = [c.name for c in found if not most[c.name] and not _handled(c)]
     if not silent:
         return ""
     return (
@@ -38,6 +50,11 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         "there: what ECN does, and a congestion control that lives on it, was not seen. Queues "
         "mark where they have a discipline (`host.queue`) and their packets wait in it."
     )
+
+
+def _handled(cell: Cell) -> bool:
+    """Whether a handler may mark packets, which no queue counts."""
+    return any(handler.get("use") not in MARKLESS for handler in cell.scenario.get("handler") or [])
 
 
 def _asks(cell: Cell) -> bool:
