@@ -14,11 +14,11 @@ from matplotlib.patches import Rectangle
 from test_figures import drawn
 
 import wifu
-from wifu import asked, claims, cutoff, published, report, runner
+from wifu import asked, claims, cutoff, published, report, runner, stops
 from wifu import plan as plans
 from wifu.errors import PlanError
 from wifu.figures import spread, style
-from wifu.rows import flows_of
+from wifu.rows import flows_of, rows_of
 from wifu.screen import _summary_table, dry, print_claims, screen
 from wifu.store import Store
 
@@ -675,6 +675,7 @@ def test_files_over_the_wired_network_are_cut_off_as_others_are(tmp_path: Path) 
     assert cutoff.count(found, cells, "delay") == (3, 12)
     assert [cutoff.least(found, cell, "delay") for cell in cells] == [False, True]
     assert found.compare("delay")["cut"].all()
+    assert stops.longer(rows_of(found, cells), cells) == ("a longer `time`",)
     # Without bytes nothing ends, and with neither it is a file.
     for gone, app in (('time = "60s"\n', "file"), ('bytes = "300k"\n', "bulk")):
         plan = plans.parse(WIRED.replace(gone, ""))

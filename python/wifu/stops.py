@@ -72,7 +72,7 @@ def reasons(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[str]:
     of connections that failed.
     """
     flows = {(c.name, n): flow for c in cells for n, flow in listed_flows(c.scenario)}
-    counts = {c.name: next((key for key in COUNTS if key in _stop(c)), "others") for c in cells}
+    counts = {c.name: _otherwise(c) for c in cells}
     ends = limits(cells)
 
     def reason(cell: str, number: int, finished: Any, end: float, fault: Any) -> str:
@@ -87,6 +87,12 @@ def reasons(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[str]:
     columns = (rows["cell"], rows["flow"], rows["finished"].eq(True), rows["sim_seconds"], faults)
     found = [reason(str(c), int(n), bool(f), e, w) for c, n, f, e, w in zip(*columns, strict=True)]
     return pd.Series(found, rows.index, dtype=object)
+
+
+def _otherwise(cell: Cell) -> str:
+    """What ends runs of a cell before their `stop.time`; the wired network's end by `time`."""
+    others = "others" if "flow" in cell.scenario else "time"
+    return next((key for key in COUNTS if key in _stop(cell)), others)
 
 
 def counted(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[bool]:
