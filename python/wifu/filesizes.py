@@ -10,7 +10,7 @@ import pandas as pd
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import Results, carriers, compared, flows_of, rows_of
+from wifu.rows import Results, alongside, carriers, flows_of, rows_of
 from wifu.transfers import SIZED
 
 ALIKE = 1.1
@@ -61,7 +61,7 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Times of files that are not of one size."""
-    every = [sizes(results, group, metric) for group in compared(results, cells)]
+    every = [sizes(results, group, metric) for group in alongside(results, cells)]
     every = [found for found in every if _apart(found) > ALIKE]
     if not every:
         return ""

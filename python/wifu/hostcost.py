@@ -9,7 +9,7 @@ from typing import Any
 from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.plan import Plan
-from wifu.rows import Results, compared, flows_of
+from wifu.rows import Results, alongside, flows_of
 from wifu.runner import host_profile
 from wifu.stacks import KERNEL
 from wifu.stamps import first as named
@@ -79,7 +79,7 @@ def exempt(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words."""
-    if not any(exempt(results, group, metric) for group in compared(results, cells)):
+    if not any(exempt(results, group, metric) for group in alongside(results, cells)):
         return ""
     return (
         f"Hosts take {SENT_MS:g} ms per packet sent and {RECEIVED_MS:g} ms per packet received of "

@@ -11,7 +11,7 @@ import pandas as pd
 from wifu import faults
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import RATES, Results, by_cell, carriers, compared, rows_of
+from wifu.rows import RATES, Results, alongside, by_cell, carriers, rows_of
 from wifu.values import seconds
 
 PART = 0.5
@@ -92,7 +92,7 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Runs of compared cells that lasted unlike long, and what came of it."""
     means = _means(results, cells, metric)
-    rows = [row for row in compared(results, cells) if not _by_counts(row, metric)]
+    rows = [row for row in alongside(results, cells) if not _by_counts(row, metric)]
     every = [means[[c.name for c in row if c.name in means]] for row in rows]
     worst = max(every, key=_apart, default=means[:0])
     if _apart(worst) <= EVEN:

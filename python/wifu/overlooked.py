@@ -9,7 +9,7 @@ from typing import Any
 
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import Results, compared, flows_of
+from wifu.rows import Results, alongside, flows_of
 from wifu.runner import split
 from wifu.stacks import KERNEL, stack
 from wifu.stamps import first
@@ -88,7 +88,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     if results.plan.runner != "mesh":
         return ""
     told: dict[str, None] = {}
-    for group in compared(results, cells):
+    for group in alongside(results, cells):
         for (name, n), (there, passing) in _apart(results, group, metric).items():
             seen = f"in {first(there, MOST)}, and not in {first(passing, MOST)}"
             told[f"{name} sees the packets of flow {n} {seen}"] = None

@@ -8,7 +8,7 @@ import pandas as pd
 
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import Results, carriers, compared, rows_of
+from wifu.rows import Results, alongside, carriers, rows_of
 
 SHARES = ("loss", "mac_loss", "mac_retries")
 """Of packets or frames: short ones are lost less often."""
@@ -47,7 +47,7 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Counts of segments that are not of one size."""
     worst = pd.Series(dtype=float)
-    for group in compared(results, cells):
+    for group in alongside(results, cells):
         if not unlike(results, group, metric):
             continue
         found = sizes(results, group, metric)

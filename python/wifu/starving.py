@@ -11,7 +11,7 @@ from wifu.cells import Cell
 from wifu.even import STARVED_BPS, STARVED_UTILITY_BPS
 from wifu.metrics import parts
 from wifu.pooled import apart, greatest
-from wifu.rows import Results, by_cell, carriers, compared, rows_of
+from wifu.rows import Results, alongside, by_cell, carriers, rows_of
 
 NEAR = 2.0
 """Rates within so many times of the one below which a flow starves are near to it."""
@@ -56,7 +56,7 @@ def _shares(results: Results, cells: Sequence[Cell]) -> pd.Series[float]:
 
 def _unlike(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """That flows share unlike, though none of them starves by what starving is here."""
-    found = [_greatest(results, group) for group in compared(results, cells)]
+    found = [_greatest(results, group) for group in alongside(results, cells)]
     most = max(found, key=lambda of: of.max() - of.min() if len(of) else 0.0, default=None)
     if most is None or not apart(most):
         return ""
@@ -78,10 +78,11 @@ def unseen(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """
     if metric not in TOTALS:
         return ""
-    groups = [g for g in compared(results, cells) if _shares(results, g).nunique() > 1]
+    groups = [g for g in alongside(results, cells) if _shares(results, g).nunique() > 1]
     if not groups:
         return _unlike(results, cells, metric)
-    unlike = [cell for group in groups for cell in group]
+    names = {cell.name for group in groups for cell in group}
+    unlike = [cell for cell in cells if cell.name in names]
     rows = carriers(rows_of(results, unlike))
     starved = rows[rows["goodput_bps"].astype(float) < STARVED_BPS]
     return (

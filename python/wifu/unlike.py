@@ -48,7 +48,7 @@ from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED, by_the_clock
 from wifu.metrics import RUN_METRICS, metric_of, of_datagrams, parts
 from wifu.probes import few, selected
-from wifu.rows import RATES, SHARES, Results, carriers, compared, ends, flows_of, rows_of
+from wifu.rows import RATES, SHARES, Results, alongside, carriers, ends, flows_of, rows_of
 from wifu.stamps import first
 from wifu.transfers import SIZED
 
@@ -269,7 +269,7 @@ def emptied(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def counted(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Counts of runs that delivered differently."""
-    pairs = [delivered(results, group, metric) for group in compared(results, cells)]
+    pairs = [delivered(results, group, metric) for group in alongside(results, cells)]
     found = [(least, most) for least, most in pairs if most > EVEN * least]
     every = delivered(results, cells, metric)
     worst = max((_times(*pair) for pair in found), default=EVEN)
@@ -384,7 +384,7 @@ def _load(
 
 def loads(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Delays under loads that offered different things."""
-    apart = [each for group in compared(results, cells) for each in _load(results, group, metric)]
+    apart = [each for group in alongside(results, cells) for each in _load(results, group, metric)]
     if not apart:
         return ""
     _, least, most, unit = max(apart)
@@ -406,9 +406,9 @@ def _protocols(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def smallest(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """That the smallest round-trip time is of a moment."""
-    if not any(_protocols(results, group, metric) for group in compared(results, cells)):
+    if not any(_protocols(results, group, metric) for group in alongside(results, cells)):
         return ""
-    apart = any(ways.timed(results, group, metric) for group in compared(results, cells))
+    apart = any(ways.timed(results, group, metric) for group in alongside(results, cells))
     path = (
         "is no merit of a protocol" if apart else "tells of the path, and is no merit of a protocol"
     )
@@ -430,7 +430,7 @@ def _numbers(results: Results, cells: Sequence[Cell], metric: str) -> tuple[floa
 
 def numbers(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Shares of few beside shares of many."""
-    found = [_numbers(results, group, metric) for group in compared(results, cells)]
+    found = [_numbers(results, group, metric) for group in alongside(results, cells)]
     apart = [pair for pair in found if pair[0] < pair[1]]
     if not apart:
         return ""
@@ -448,7 +448,7 @@ def _tried(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def tried(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Retries up to other limits, or of RTS."""
-    apart = [group for group in compared(results, cells) if _tried(results, group, metric)]
+    apart = [group for group in alongside(results, cells) if _tried(results, group, metric)]
     if not apart:
         return ""
     found = [tries.radios(results.plan.runner, cell) for cell in apart[0]]
