@@ -8,8 +8,9 @@ from fake import FakeResult
 from test_cautions import PLAN, made, said
 
 import wifu
-from wifu import cutoff, unlike
+from wifu import cutoff, pooled, unlike
 from wifu import plan as plans
+from wifu.cells import Cell
 
 HELD = "how long receivers held acknowledgements back is more than 5 % apart"
 TOGETHER = "flows have other parts in what is counted together"
@@ -373,3 +374,30 @@ def test_requests_and_files_in_one_number_have_no_colour(tmp_path: Path) -> None
     assert "Files of flows 1, 2 (0.03 to 1 MB) are in one number" in said(mice, "delay")
     alike = found("c", "file", 'bytes = "1M"')
     assert KINDS not in unlike.reasons(alike, alike.plan.cells, "delay")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ({"app": "request", "response": "20k", "count": 1}, {"app": "request", "response": "8M"},
+         "What flows 1, 2 asked for (0.02 to 8 MB) is in one number"),
+        ({"app": "request", "response": "20k"}, {"app": "request", "response": "30k"}, ""),
+        ({"app": "request", "request": "1M", "response": 200}, {"app": "request"},
+         "What flows 1, 2 asked for (0.03 to 1 MB) is in one number"),
+        ({"app": "file", "bytes": "20k"}, {"app": "trace", "rows": [[0, 4_000_000], [1, "4M"]]},
+         "Files of flows 1, 2 (0.02 to 8 MB) are in one number"),
+        ({"app": "http", "pause": "1s"}, {"app": "request", "response": "30k"}, ""),
+        ({"app": "http", "pause": "1s"}, {"app": "http", "pause": "2s", "scale": "1M"},
+         "What flows 1, 2 asked for (0.0294 to 2.37 MB) is in one number"),
+        ({"app": "file", "bytes": "20k"}, {"app": "file", "bytes": "8M", "protocol": "udp"}, ""),
+    ],
+)  # fmt: skip
+def test_transfers_are_of_one_kind_by_their_sizes_whatever_asks_for_them(
+    one: dict[str, Any], other: dict[str, Any], words: str
+) -> None:
+    flows = [{"protocol": "tcp-reno", **one}, {"protocol": "tcp-reno", **other}]
+    cells = [Cell(1, "a", {}, {"flow": flows})]
+    none: Any = None
+    assert pooled.mixed(none, cells, "delay") is bool(words)
+    told = pooled.kinds(none, cells, "delay")
+    assert told.startswith(words) and bool(told) is bool(words)

@@ -6,7 +6,6 @@ queue (`wifu.outlets`): one on the way takes from both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -18,7 +17,7 @@ from wifu.outlets import Outlet, Scenario
 from wifu.plan import Plan
 from wifu.rows import RATES, Results, compared, flows_of, numbered, rows_of
 from wifu.stamps import first
-from wifu.transfers import of_tcp
+from wifu.transfers import ASKED, of_tcp
 
 MOST = 4
 """So many cells are named."""
@@ -28,9 +27,6 @@ SHORT = 250
 
 SEGMENT = 1400
 """Octets in a packet: what is sent at a time fills no queue that holds it all."""
-
-ASKED: dict[str, Any] = {"request": 200, "response": "30k"}
-"""Octets of a question and of its answer, of which a scenario says nothing."""
 
 TOLD = 0.01
 """Of more of a cell's datagrams than this share, which their own node refused, it is told."""

@@ -5,20 +5,17 @@ out sends little, and counts for little, whatever it loses; who is slow asks sel
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import pandas as pd
 
-from wifu import values
 from wifu.asked import ASKING
 from wifu.cells import Cell
 from wifu.cutoff import STATISTICS
-from wifu.errors import LabError
 from wifu.metrics import ALONE, metric_of, parts
-from wifu.rows import Results, carriers, compared, flows_of, numbered, rows_of
-from wifu.transfers import SIZED
+from wifu.rows import Results, alongside, carriers, flows_of, numbered, rows_of
+from wifu.transfers import SIZED, size
 
 PACKETS = (
     "loss", "passive_loss", "mac_loss", "mac_retries", "retransmissions", "timeouts",
@@ -248,7 +245,7 @@ def unlike(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words, of the cells that are most apart."""
-    base, groups = parts(metric)[0], compared(results, cells)
+    base, groups = parts(metric)[0], alongside(results, cells)
     what, who = (
         ("Downloads of all flows are", "Who is slow asks seldom and counts for little.")
         if base in DOWNLOADS
@@ -291,30 +288,28 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 
 UNLIKE = 2.0
-"""Files of which one is so many times as large as another are no transfers of one kind."""
+"""Transfers of which one is so many times as large as another are not of one kind."""
 
 
-def _kinds(cell: Cell, metric: str) -> tuple[list[int], list[int], list[float]]:
+def _kinds(cell: Cell, metric: str) -> tuple[dict[int, float], dict[int, float]]:
     """The flows of a cell that are one transfer and those that ask, of a metric of all downloads,
-    and how large the files are that say it.
+    with how large each of their transfers is; 0 where that is not told.
     """
     base, only = parts(metric)
     if base not in DOWNLOADS or only is not None:
-        return [], [], []
-    flows = {n: flow for n, flow in flows_of(cell) if flow.get("protocol") != "udp"}
-    once = [
-        n for n, flow in flows.items() if flow.get("app") in SIZED and flow["app"] not in ASKING
-    ]
-    sizes = []
-    for n in once:
-        with suppress(LabError):
-            sizes.append(values.octets(flows[n].get("bytes", 0)))
-    return once, [n for n, flow in flows.items() if flow.get("app") in ASKING], sizes
+        return {}, {}
+    sizes = {
+        n: (flow["app"] in ASKING, size(flow))
+        for n, flow in flows_of(cell)
+        if flow.get("protocol") != "udp" and flow.get("app") in SIZED
+    }
+    once = {n: octets for n, (asks, octets) in sizes.items() if not asks}
+    return once, {n: octets for n, (asks, octets) in sizes.items() if asks}
 
 
 def _unlike_kinds(cell: Cell, metric: str) -> bool:
-    once, asking, sizes = _kinds(cell, metric)
-    known = [size for size in sizes if size > 0]
+    once, asking = _kinds(cell, metric)
+    known = [octets for octets in (*once.values(), *asking.values()) if octets > 0]
     return bool((once and asking) or (known and max(known) > UNLIKE * min(known)))
 
 
@@ -328,12 +323,18 @@ def kinds(results: Results, cells: Sequence[Cell], metric: str) -> str:
     cell = next((cell for cell in cells if _unlike_kinds(cell, metric)), None)
     if cell is None:
         return ""
-    once, asking, sizes = _kinds(cell, metric)
-    files = f"files of {numbered(once)}"
-    if sizes and max(sizes) > min(sizes) > 0:
-        files += f" ({min(sizes) / 1e6:.3g} to {max(sizes) / 1e6:.3g} MB)"
-    what = f"{files} and what {numbered(asking)} asked for" if asking else files
+    once, asking = _kinds(cell, metric)
+    told = [f"files of {numbered(once)}{_sizes(once)}"] if once else []
+    told += [f"what {numbered(asking)} asked for{_sizes(asking)}"] if asking else []
+    what = " and ".join(told)
     return (
-        f"{what[0].upper()}{what[1:]} are in one number, to which the long ones give most: there "
-        f"is neither colour nor bold, and `{parts(metric)[0]}@N` is of a flow alone."
+        f"{what[0].upper()}{what[1:]} {'are' if once else 'is'} in one number, to which the long "
+        "ones give most: there is neither colour nor bold, and "
+        f"`{parts(metric)[0]}@N` is of a flow alone."
     )
+
+
+def _sizes(every: Mapping[int, float]) -> str:
+    """How large the transfers of these flows are, if they are not all alike."""
+    least, most = min(every.values()), max(every.values())
+    return f" ({least / 1e6:.3g} to {most / 1e6:.3g} MB)" if most > least > 0 else ""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from wifu import values
 from wifu.asked import ASKING
+from wifu.errors import LabError
 
 
 def carriers(flows: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -25,11 +28,46 @@ SIZED = ("file", "trace", *ASKING)
 """Applications of which the scenario tells how much they send."""
 
 
+ASKED: Mapping[str, Any] = {"request": 200, "response": "30k"}
+"""Octets of a question and of its answer, of which a scenario says nothing."""
+
+FILES: Mapping[str, Any] = {"scale": "10k", "cap": "10M"}
+"""Octets of the smallest and of the largest file of `http`, likewise."""
+
+
 def sized(flows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Of these flows those that end with their bytes, if there are any: how long others take, which
     end by the clock, the scenario says and not the network.
     """
     return [flow for flow in flows if flow.get("app") in SIZED] or list(flows)
+
+
+def size(flow: Mapping[str, Any]) -> float:
+    """Octets of each transfer of a flow as a scenario tells them, of files that are drawn on the
+    mean; 0 where it does not.
+    """
+    app = flow.get("app")
+    try:
+        if app == "trace":
+            return float(sum(values.octets(octets) for _, octets in flow["rows"]))
+        if app == "request":
+            return max(values.octets(flow.get(key, usual)) for key, usual in ASKED.items())
+        if app == "http":
+            return _drawn(flow)
+        return values.octets(flow.get("bytes", 0))
+    except (LabError, KeyError, TypeError, ValueError):
+        return 0.0  # what is wrong is told where it is checked
+
+
+def _drawn(flow: Mapping[str, Any]) -> float:
+    """The mean of a Pareto distribution of which what is above its cap is as long as that."""
+    shape = float(flow.get("shape", 1.5))
+    scale, cap = (values.octets(flow.get(key, usual)) for key, usual in FILES.items())
+    if not 0 < scale < cap or shape <= 0:
+        return min(scale, cap)
+    if shape == 1.0:
+        return scale * (1.0 + math.log(cap / scale))
+    return float(scale + scale * (1.0 - (scale / cap) ** (shape - 1.0)) / (shape - 1.0))
 
 
 def download_delays(flow: Mapping[str, Any]) -> list[float]:
