@@ -13,6 +13,8 @@ from test_limited import FILE, ONE, WIRES, narrowed, ran
 import wifu
 from wifu import advised, compared, cutoff, happenings, misnamed, narrow, offers, selected, unlike
 from wifu import plan as plans
+from wifu.growing import _grows_until_loss
+from wifu.rows import composed, over_tcp, rows_of
 
 UDP = WIRES.replace("{protocol}", "udp")
 
@@ -737,3 +739,35 @@ def test_a_flow_that_a_number_of_packets_ends_is_a_file(tmp_path: Path) -> None:
         found = made(tmp_path / name, of, text=text)
         assert ("after few round trips" in said(found, "goodput")) == few, name
         assert (why in unlike.reasons(found, found.plan.cells, "goodput")) == few, name
+
+
+OWN = """
+[protocol.mine-reno]
+extends = "tcp-newreno"
+number = 241
+[protocol.mine-lanes]
+extends = "hxh"
+number = 242
+[protocol.mine-rates]
+extends = "atp"
+number = 243
+"""
+
+
+def test_protocols_of_ones_own_are_what_they_extend(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(OWN)
+    text = GOING.replace("[scenario]", f'compositions = ["{tmp_path}/own.toml"]\n[scenario]', 1)
+    names = ["mine-reno", "mine-lanes", "mine-rates"]
+    text = text.replace("copies = 2", "").replace("tcp-reno", names[0])
+    text = text.replace('"tcp-newreno"', '"mine-lanes", "mine-rates"')
+    trips = {"min_rtt_s": 0.05, "rtt": {"p50_s": 0.1, "p95_s": 0.2, "p99_s": 0.3, "samples": 99}}
+    of = {name: _going(1.0, **trips, other_way_back=True) for name in names}
+    found = made(tmp_path / "a", of, text=text, seconds=dict.fromkeys(names, 2.0))
+    told = said(found, "goodput")
+    assert "(mine-reno 20, of the" in told, "lanes and rates have no window"
+    assert "of which its flows had few (mine-rates 2)" in told
+    rows, cells = rows_of(found, found.plan.cells), found.plan.cells
+    tcp = over_tcp(rows, cells).groupby(rows["cell"]).all()
+    assert tcp.to_dict() == {"mine-reno": True, "mine-lanes": False, "mine-rates": False}
+    grows = [_grows_until_loss(*protocol) for protocol in dict.fromkeys(composed(rows, cells))]
+    assert sorted(grows) == [False, False, True]

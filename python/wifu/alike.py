@@ -16,8 +16,7 @@ from typing import Any
 from wifu import tries
 from wifu.cells import Cell, Label, Level
 from wifu.plan import Plan
-from wifu.runner import split
-from wifu.stacks import Stack, stack, stacks
+from wifu.stacks import Stack, compositions_of, stack, stacks
 from wifu.values import Value, fill, used
 
 SIZES = ("rcv_wnd", "snd_buf", "mss", "max_seg")
@@ -299,7 +298,7 @@ def _difference(
         if a is None or b is None or a.words == b.words:
             continue
         same &= a.profile == b.profile and a.words.split(",")[0] == b.words.split(",")[0]
-        more = _unsaid(a, b, (one[0].label, two[0].label), _compositions(one[1]))
+        more = _unsaid(a, b, (one[0].label, two[0].label), compositions_of(one[1].scenario))
         if more or a.kernel != b.kernel or a.profile != b.profile:
             words, profile = (a.words, b.words), (a.profile, b.profile)
             kernel = a.kernel != b.kernel
@@ -345,10 +344,6 @@ def _called(axis: str, levels: tuple[Level, Level], told: Mapping[str, Pair]) ->
         if not any(len(word) > 2 and word in said for word in words):
             return False
     return True
-
-
-def _compositions(cell: Cell) -> tuple[str, ...]:
-    return tuple(map(str, split(cell.scenario)[1]))
 
 
 def _paths(axis: str, plan: Plan, one: Level, two: Level) -> dict[str, Pair]:

@@ -16,6 +16,7 @@ from wifu.metrics import of_datagrams, parts
 from wifu.outlets import Outlet, Scenario
 from wifu.plan import Plan
 from wifu.rows import RATES, Results, compared, flows_of, numbered, rows_of
+from wifu.stacks import compositions_of
 from wifu.stamps import first
 from wifu.transfers import ASKED, of_tcp
 
@@ -70,7 +71,9 @@ def _fills(scenario: Scenario, flow: Flow, at: Outlet) -> bool:
     if flow.get("app") == "request":
         question, answer = (flow.get(key, usual) for key, usual in ASKED.items())
         ways = [(ends, question), (ends[::-1], answer)]
-    splits = at.node in holding.nodes_of(scenario) and of_tcp(str(flow.get("protocol")))
+    splits = at.node in holding.nodes_of(scenario) and of_tcp(
+        str(flow.get("protocol")), compositions_of(scenario)
+    )
     splits = splits and outlets.passes(scenario, ends, at.node)
     return any(
         (begin == at.node or splits)

@@ -16,6 +16,7 @@ from wifu.rows import (
     RATES,
     Results,
     alongside,
+    composed,
     flows_of,
     going,
     of_protocols,
@@ -99,7 +100,7 @@ def connections(results: Results, cells: Sequence[Cell], metric: str) -> Early |
     asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in ASKING}
     over = over[over["flow_protocol"].ne("udp") & ~of_these(over, asking)]
     over = over[going(over, cells)]
-    grows = _longest(over)
+    grows = _longest(over, cells)
     if not (found := _named(grows, cells)):
         return None
     what = "delays" if beside else "these counts" if base in COUNTED else "round trips"
@@ -133,31 +134,31 @@ def _waiting(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"cell": rows["cell"], "grows": grows})[share.notna()]
 
 
-def _longest(rows: pd.DataFrame) -> pd.DataFrame:
+def _longest(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.DataFrame:
     """Connections: whether the last round trips are the longest, and far above the path's."""
     if "rtt_p95_s" not in rows:
         return pd.DataFrame({"cell": [], "grows": []})
     known = rows[["srtt_s", "min_rtt_s", "rtt_p50_s", "rtt_p95_s"]].astype(float)
     last = known["srtt_s"]
     grows = (last > LATER * known["rtt_p50_s"]) & (last > NEARLY * known["rtt_p95_s"])
-    grows |= _by_window(rows)
+    grows |= _by_window(rows, cells)
     grows &= last > FILLED * known["min_rtt_s"]
     grows &= rows["retransmissions"].eq(0)
     return pd.DataFrame({"cell": rows["cell"], "grows": grows})[known.notna().all(axis=1)]
 
 
-def _by_window(rows: pd.DataFrame) -> pd.Series[bool]:
+def _by_window(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[bool]:
     """Connections that wait for a window which grows until something is lost, however slowly."""
     if "open_s" not in rows:  # of an older lab
         return pd.Series(False, rows.index)
     held = rows[[limits.column(name) for name in limits.LIMITS]].astype(float).sum(axis=1)
-    by_loss = rows["flow_protocol"].astype(str).map(_grows_until_loss).astype(bool)
-    return by_loss & (held < HELD * rows["open_s"].astype(float))
+    by_loss = [_grows_until_loss(*protocol) for protocol in composed(rows, cells)]
+    return pd.Series(by_loss, rows.index, dtype=bool) & (held < HELD * rows["open_s"].astype(float))
 
 
-def _grows_until_loss(protocol: str) -> bool:
+def _grows_until_loss(protocol: str, compositions: tuple[str, ...]) -> bool:
     """Whether a protocol's window is one of those."""
-    found = stack(protocol)
+    found = stack(protocol, compositions)
     if found is None or found.parts.get("congestion") not in LOSS_BASED:
         return False
     return set(found.parts.get("gates", "").split(", ")) <= UNLIMITED

@@ -14,9 +14,18 @@ from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.limits import ENDS, LIMITS, column
 from wifu.metrics import parts
-from wifu.rows import RATES, Results, alongside, carriers, flows_of, of_protocols, of_these, rows_of
+from wifu.rows import (
+    RATES,
+    Results,
+    alongside,
+    carriers,
+    flows_of,
+    of_protocols,
+    of_these,
+    over_tcp,
+    rows_of,
+)
 from wifu.stamps import first
-from wifu.transfers import of_tcp
 
 MOSTLY = 0.5
 """Of more than such a share of their time, and it is told what senders waited for."""
@@ -42,7 +51,7 @@ def _shares(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFram
     asks = of_these(rows, asking)
     times = rows[[*names, "open_s"]].astype(float)
     # What hands its data to lanes has sent all at once, and waits for them.
-    handed = ~rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)
+    handed = ~over_tcp(rows, cells)
     times["limited_drain_s"] = times["limited_drain_s"].mask(handed, 0.0)
     resting = times["limited_source_s"].where(asks, 0.0)
     times["open_s"] -= resting

@@ -10,8 +10,7 @@ from typing import Any
 from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.rows import Results, alongside, flows_of
-from wifu.runner import split
-from wifu.stacks import KERNEL, stack
+from wifu.stacks import KERNEL, compositions_of, stack
 from wifu.stamps import first
 
 SHAPING = ("drop", "delay")
@@ -31,7 +30,7 @@ def _number(flow: Mapping[str, Any], cell: Cell, simulated: bool) -> int | None:
         return UDP
     if name.startswith(KERNEL):
         return TCP
-    found = stack(name, tuple(map(str, split(cell.scenario)[1])))
+    found = stack(name, compositions_of(cell.scenario))
     if found is None or found.number is None:
         return None
     return TCP if simulated and found.wire == "tcp" and found.number != SHIM else found.number

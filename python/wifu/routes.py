@@ -11,9 +11,8 @@ from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import parts
 from wifu.outlets import data_ends, on_air, topology_of, wires_of
-from wifu.rows import RATES, Results, carriers, flows_of, rows_of
+from wifu.rows import RATES, Results, carriers, flows_of, over_tcp, rows_of
 from wifu.stamps import first
-from wifu.transfers import of_tcp
 
 MOST = 4
 """Flows and cells that are named."""
@@ -47,7 +46,7 @@ def _back(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     # Between the ends alone: what lanes say to each other is no way back.
     known = rows[rows["other_way_back"].notna()]
-    known = known[known["flow_protocol"].astype(str).map(of_tcp).astype(bool)]
+    known = known[over_tcp(known, cells)]
     shares = known["other_way_back"].eq(True).groupby([known["cell"], known["flow"]]).mean()
     often = shares[shares > MOSTLY].index
     found = [f"flow {n} in {c.name}" for c in cells for cell, n in often if cell == c.name]

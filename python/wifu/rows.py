@@ -14,7 +14,9 @@ from wifu import stops
 from wifu.cells import Cell, listed_flows
 from wifu.metrics import parts
 from wifu.plan import Plan
+from wifu.stacks import compositions_of
 from wifu.stamps import first
+from wifu.transfers import of_tcp
 
 MOST = 10
 """Cells that are named."""
@@ -120,6 +122,19 @@ def of_these(rows: pd.DataFrame, wanted: Collection[tuple[str, int]]) -> pd.Seri
     """Whether each row is of one of these flows, each by its cell and number."""
     keys = zip(rows["cell"], rows["flow"], strict=True)
     return pd.Series([(str(cell), int(n)) in wanted for cell, n in keys], rows.index, dtype=bool)
+
+
+def composed(rows: pd.DataFrame, cells: Sequence[Cell]) -> list[tuple[str, tuple[str, ...]]]:
+    """What each of these flows runs over, with the compositions of its plan, which may name it."""
+    own = {cell.name: compositions_of(cell.scenario) for cell in cells}
+    keys = zip(rows["cell"], rows["flow_protocol"], strict=True)
+    return [(str(protocol), own.get(str(cell), ())) for cell, protocol in keys]
+
+
+def over_tcp(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[bool]:
+    """Whether each of these flows sends TCP's segments."""
+    found = [of_tcp(*protocol) for protocol in composed(rows, cells)]
+    return pd.Series(found, rows.index, dtype=bool)
 
 
 def going(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[bool]:

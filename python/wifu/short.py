@@ -22,15 +22,16 @@ from wifu.rows import (
     Results,
     alongside,
     carriers,
+    composed,
     ends,
     flows_of,
     going,
     of_these,
+    over_tcp,
     rows_of,
 )
 from wifu.stacks import stack
 from wifu.stamps import first
-from wifu.transfers import of_tcp
 from wifu.values import seconds
 
 TRIPS = 200
@@ -65,7 +66,7 @@ def _growing(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFra
     rows = _beside(rows, parts(metric)[1])
     # What ends by itself takes what it takes, its beginning included.
     rows = rows[going(rows, cells) & rows["min_rtt_s"].gt(0) & rows["bytes"].gt(0)]
-    rows = rows[rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)]  # lanes have no window
+    rows = rows[over_tcp(rows, cells)]  # lanes have no window
     # Who pauses, or opens anew for each file, has no window that grows all the time.
     paced = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in PACED}
     return rows[~of_these(rows, paced)]
@@ -120,7 +121,7 @@ def learning(results: Results, cells: Sequence[Cell], metric: str) -> Early | No
     if parts(metric)[0] not in RATES or results.plan.measure.mode == "steady":
         return None
     rows = carriers(rows_of(results, cells), metric)
-    epochs = rows["flow_protocol"].astype(str).map(_epoch).astype(float)
+    epochs = pd.Series([_epoch(*of) for of in composed(rows, cells)], rows.index, dtype=float)
     rows = rows[epochs.gt(0) & going(rows, cells)]
     lasted = ends(rows) - rows["start_s"].astype(float).fillna(0.0)
     by = (lasted / epochs[rows.index]).groupby(rows["cell"]).mean()
@@ -135,9 +136,9 @@ def learning(results: Results, cells: Sequence[Cell], metric: str) -> Early | No
     )
 
 
-def _epoch(protocol: str) -> float:
+def _epoch(protocol: str, compositions: tuple[str, ...]) -> float:
     """How many seconds an epoch of a protocol of rates has; nan for others."""
-    found = stack(protocol)
+    found = stack(protocol, compositions)
     told = found.values.get("manager.epoch") if found is not None else None
     return seconds(str(told).replace(" ", "")) if told is not None else float("nan")
 

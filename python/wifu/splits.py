@@ -12,6 +12,7 @@ from wifu.cells import Cell
 from wifu.metrics import parts
 from wifu.plan import Plan
 from wifu.rows import Results, carriers, flows_of, rows_of
+from wifu.stacks import compositions_of
 from wifu.stamps import first
 from wifu.transfers import of_tcp, split_nodes
 from wifu.transfers import splitters as splitters
@@ -145,6 +146,6 @@ def _tcps(plan: Plan) -> dict[int, set[str]]:
     for cell in plan.cells:
         for n, flow in flows_of(cell):
             name = str(flow.get("protocol", ""))
-            if of_tcp(name):
+            if of_tcp(name, compositions_of(cell.scenario)):
                 found.setdefault(n, set()).add(name)
     return found

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from wifu.cells import Cell
 from wifu.runner import split
@@ -65,9 +66,14 @@ def stack(words: str, compositions: tuple[str, ...] = ()) -> Stack | None:
     )
 
 
+def compositions_of(scenario: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files of compositions that came with a plan's scenario, as text."""
+    return tuple(map(str, split(scenario)[1]))
+
+
 def stacks(runner: str, cell: Cell) -> list[Stack | None]:
     """What the flows of a cell run over, with what the testbed says of it, by a plan's `runner`."""
-    scenario, compositions = split(cell.scenario)
+    scenario, compositions = split(cell.scenario)[0], compositions_of(cell.scenario)
     if runner == "mock":
         more = str(scenario.get("set", ""))
         words = [",".join(w for w in (str(scenario.get("protocol", "")), more) if w)]
@@ -75,7 +81,7 @@ def stacks(runner: str, cell: Cell) -> list[Stack | None]:
         words = [str(flow.get("protocol", "")) for flow in scenario.get("flow", [])]
         topology = json.dumps(scenario.get("topology", {}), sort_keys=True, default=str)
         words = [w if w.startswith(KERNEL) else _transport(topology, w) for w in words]
-    return [stack(w, tuple(map(str, compositions))) for w in words]
+    return [stack(w, compositions) for w in words]
 
 
 @lru_cache(maxsize=4096)

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from wifu import _native, alike
 from wifu.plan import Plan
-from wifu.runner import split
-from wifu.stacks import Stack, stack, stacks
+from wifu.stacks import Stack, compositions_of, stack, stacks
 from wifu.stamps import first
 
 MOST = 4
@@ -31,7 +30,7 @@ def _replaced(plan: Plan) -> list[str]:
     usual = stack("tcp-newreno")
     found: dict[str, str] = {}
     for cell in plan.cells:
-        compositions = tuple(map(str, split(cell.scenario)[1]))
+        compositions = compositions_of(cell.scenario)
         for one in stacks(plan.runner, cell):
             if one is None or one.kernel or one.words in found:
                 continue

@@ -135,16 +135,17 @@ def split(outcome: Mapping[str, Any]) -> set[int]:
 
 
 @lru_cache(maxsize=4096)
-def of_tcp(protocol: str) -> bool:
-    """Whether a protocol sends TCP's segments, as nodes split them alone; one that a plan composes
-    itself may.
+def of_tcp(protocol: str, compositions: tuple[str, ...] = ()) -> bool:
+    """Whether a protocol sends TCP's segments, as nodes split them alone; one of which nobody here
+    knows may.
     """
     from wifu import _native
 
     if protocol == "udp":
         return False
     try:
-        return bool(json.loads(_native.describe(protocol))["wire"] == "tcp")
+        told = _native.describe(protocol, list(compositions))
+        return bool(json.loads(told)["wire"] == "tcp")
     except ValueError:
         return True
 

@@ -11,9 +11,8 @@ import pandas as pd
 
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import Results, alongside, carriers, rows_of
+from wifu.rows import Results, alongside, carriers, over_tcp, rows_of
 from wifu.stacks import KERNEL, stacks
-from wifu.transfers import of_tcp
 
 APART = 0.05
 """Up to such a share of a round-trip time may the waits that are in it be apart."""
@@ -39,7 +38,7 @@ def _column(metric: str) -> tuple[str, str, float] | None:
 def _rows(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     """The flows of TCP that a metric is of."""
     rows = carriers(rows_of(results, cells), metric)
-    return rows[rows["flow_protocol"].astype(str).map(of_tcp).astype(bool)]
+    return rows[over_tcp(rows, cells)]
 
 
 def _waits(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
