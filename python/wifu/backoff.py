@@ -6,7 +6,6 @@ other order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from wifu.metrics import parts
 from wifu.rows import (
     RATES,
     Results,
+    ahead,
     alongside,
     carriers,
     ends,
@@ -97,12 +97,10 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, fl
         waits = shares.groupby(rows["cell"]).mean()
         rates = rows["goodput_bps"].astype(float).groupby(rows["cell"]).mean()
     found = set()
-    for a, b in permutations(rates.index, 2):
-        if not rates[a] > MORE * rates[b] > 0:
-            continue
+    for a, b in ahead(rates[rates > 0], MORE):
         by = float(np.log((1 - waits[a]) / (1 - waits[b])))
         if by >= HALF * np.log(rates[a] / rates[b]):
-            found |= {str(a), str(b)}
+            found |= {a, b}
     return {name: float(waits[name]) for name in sorted(found)}
 
 

@@ -4,8 +4,8 @@ once, more than by the rest of the time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from wifu.cells import Cell
 from wifu.early import Early
 from wifu.happenings import happening
 from wifu.metrics import parts
-from wifu.rows import Results, alongside, carriers, ends, going, rows_of
+from wifu.rows import Results, ahead, alongside, carriers, ends, going, rows_of
 from wifu.stamps import first
 
 OF = ("goodput", "aggregate")
@@ -77,14 +77,15 @@ def _found(
     if not octets[lasting].sum() > MOSTLY * octets.sum():
         return []
     rest = _rest(rows[lasting & rows["delivered_s"].notna()], since)
-    means = {c.name: float(results.sample(metric, c.labels).mean()) for c in cells}
-    pairs = list(permutations([name for name in means if name in rest.index], 2))
-    level = 1 - CHANCE / max(len(pairs) // 2, 1)
+    known = {c.name: c.labels for c in cells if c.name in rest.index}
+    every = {name: results.sample(metric, of).mean() for name, of in known.items()}
+    means = pd.Series(every, dtype=float)
+    level = 1 - CHANCE / max(math.comb(len(means), 2), 1)
     return [
         (a, b, means[a] / means[b], without)
-        for a, b in pairs
-        if means[a] > means[b] * (1 + SMALL) > 0
-        if (without := _without(means[a] / means[b], rest[a], rest[b], level)) is not None
+        for a, b in ahead(means, 1 + SMALL)
+        if means[b] > 0
+        and (without := _without(means[a] / means[b], rest[a], rest[b], level)) is not None
     ]
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
 
 from wifu.cells import Cell
 from wifu.metrics import parts
-from wifu.rows import Results, alongside, carriers, rows_of
+from wifu.rows import Results, ahead, alongside, carriers, rows_of
 
 MORE = 1.05
 """From so many times as much on it is told."""
@@ -28,9 +27,9 @@ def _found(results: Results, cells: Sequence[Cell], only: int) -> tuple[float, f
         return 0.0, 0.0, "", ""
     own, others = rates[only], rates.drop(columns=only).sum(axis=1)
     pairs = [
-        (float(own[a] - own[b]), float(others[b] - others[a]), str(a), str(b))
-        for a, b in permutations(rates.index, 2)
-        if own[a] > MORE * own[b] and others[b] - others[a] > TAKEN * (own[a] - own[b])
+        (float(own[a] - own[b]), float(others[b] - others[a]), a, b)
+        for a, b in ahead(own, MORE)
+        if others[b] - others[a] > TAKEN * (own[a] - own[b])
     ]
     return max(pairs, default=(0.0, 0.0, "", ""))
 

@@ -4,8 +4,7 @@ meets shorter queues, what one flow meets is less, and shares are more even wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import permutations
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -15,6 +14,7 @@ from wifu.cutoff import OF_FINISHED
 from wifu.metrics import column, metric_of, parts
 from wifu.rows import (
     Results,
+    ahead,
     alongside,
     carriers,
     flows_of,
@@ -47,20 +47,21 @@ class Less(NamedTuple):
 Found = Callable[[Results, Sequence[Cell], str], Iterable[Less]]
 
 
-def _good(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, float]:
+def good(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
     """The mean of a metric in each cell, where more is better."""
     sign = 1.0 if metric_of(metric).better == "more" else -1.0
-    return {c.name: sign * float(results.sample(metric, c.labels).mean()) for c in cells}
+    means = {c.name: results.sample(metric, c.labels).mean() for c in cells}
+    return sign * pd.Series(means, dtype=float)
 
 
-def _less(good: Mapping[str, float], rows: pd.DataFrame) -> list[Less]:
+def _less(good: pd.Series[float], rows: pd.DataFrame) -> list[Less]:
     """All pairs of cells of which that with more `good` carried more than a tenth less."""
     by = rows.groupby("cell")
     rates = (by["goodput_bps"].sum() / by["run"].nunique()).astype(float)
     return [
         Less(float(rates[b] / rates[a]), a, b)
-        for a, b in permutations([name for name in good if name in rates.index], 2)
-        if good[a] > good[b] and 0 < rates[a] * EVEN < rates[b]
+        for a, b in ahead(good[good.index.isin(rates.index)])
+        if 0 < rates[a] * EVEN < rates[b]
     ]
 
 
@@ -76,7 +77,7 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Les
     rows = rows[rows[column(base)].notna() & rows["flow_protocol"].ne("udp")]
     trips = rows.groupby("cell")[column(base)].mean().astype(float)
     # A flow waits in the queues of all.
-    return _less({str(name): -trip for name, trip in trips.items()}, carriers(every))
+    return _less(-trips, carriers(every))
 
 
 def _answers(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
@@ -93,7 +94,7 @@ def _answers(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[L
     changed = rows["flow"].map(flows.nunique()).gt(1) & rows["flow"].ne(only or 0)
     load = rows[(~of_these(rows, asking) & going(rows, cells)) | (changed & (only is not None))]
     load = load[load["flow_protocol"].ne("udp")]
-    return _less(_good(results, cells, metric), load) if len(load) else []
+    return _less(good(results, cells, metric), load) if len(load) else []
 
 
 def _beside(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
@@ -109,7 +110,7 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Le
     if len(protocols) != 1 or (base == "goodput" and going_on):
         return []
     load = rows[(rows["flow"] != only) & rows["flow_protocol"].ne("udp")]
-    return _less(_good(results, cells, metric), load)
+    return _less(good(results, cells, metric), load)
 
 
 def _shares(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
@@ -118,7 +119,7 @@ def _shares(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Le
         return []
     rows = carriers(rows_of(results, cells), metric)
     rates = rows.groupby(["cell", "flow"])["goodput_bps"].mean().astype(float).unstack()
-    pairs = _less(_good(results, cells, metric), rows)
+    pairs = _less(good(results, cells, metric), rows)
     return [p for p in pairs if bool((rates.loc[p.better] <= rates.loc[p.other]).all())]
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pandas as pd
+
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import parts
@@ -58,13 +60,19 @@ def _back(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
+def _known(results: Results, cells: Sequence[Cell], metric: str) -> list[tuple[str, pd.DataFrame]]:
+    """The flows of a metric whose hops are known, by cell."""
+    rows = carriers(rows_of(results, cells), metric)
+    if "flow_hops" not in rows:  # of an older lab
+        return []
+    rows = rows[rows["flow_hops"].notna()]
+    return [(str(cell), own) for cell, own in rows.groupby("cell", sort=False)]
+
+
 def _unlike(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Flows between the same two nodes whose ways are not equally long."""
-    rows = carriers(rows_of(results, cells), metric)
-    if "flow_hops" not in rows:
-        return ""
     told: list[str] = []
-    for cell, own in rows[rows["flow_hops"].notna()].groupby("cell", sort=False):
+    for cell, own in _known(results, cells, metric):
         ends = [" and ".join(sorted(map(str, e))) for e in own[["flow_from", "flow_to"]].to_numpy()]
         for both, flows in own.groupby(ends):
             far = flows.groupby("flow")["flow_hops"].mean()
@@ -83,18 +91,14 @@ def _unlike(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Runs whose routes are not equally long, though they are of one cell and one flow."""
-    rows = carriers(rows_of(results, cells), metric)
-    if "flow_hops" not in rows:
-        return ""
-    rows = rows[rows["flow_hops"].notna() & rows["goodput_bps"].notna()]
     told = []
-    for cell in cells:
-        own = rows[rows["cell"] == cell.name]
+    for cell, own in _known(results, cells, metric):
+        own = own[own["goodput_bps"].notna()]
         spread = own.groupby("flow")["flow_hops"].agg(["min", "max"])
-        if len(spread) and (spread["max"] >= TWICE * spread["min"]).any():
+        if (spread["max"] >= TWICE * spread["min"]).any():
             by = own.groupby("flow_hops")["goodput_bps"].agg(["mean", "size"])
             shown = [f"{m / 1e6:.3g} Mb/s over {h:g} ({n:g})" for h, (m, n) in by.iterrows()]
-            told.append(f"{cell.name}: {', '.join(shown)}")
+            told.append(f"{cell}: {', '.join(shown)}")
     if not told:
         return ""
     weigh = "short" if parts(metric)[0] in RATES else "long"

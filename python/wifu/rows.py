@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -111,6 +112,13 @@ def _of_protocols(cells: Sequence[Cell], axis: str) -> list[list[Cell]]:
 def of_protocols(cells: Sequence[Cell]) -> bool:
     """Whether cells differ by what their flows run over."""
     return len({tuple(str(f.get("protocol")) for _, f in flows_of(cell)) for cell in cells}) > 1
+
+
+def ahead(means: pd.Series[float], times: float = 1.0) -> Iterator[tuple[str, str]]:
+    """All pairs of cells of which the first has more than so many times as much as the second."""
+    for (one, much), (other, less) in permutations(means.items(), 2):
+        if much > times * less:
+            yield str(one), str(other)
 
 
 def flows_of(cell: Cell) -> list[tuple[int, Mapping[str, Any]]]:

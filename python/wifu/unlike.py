@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -46,9 +45,9 @@ from wifu import (
 )
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED, by_the_clock
-from wifu.metrics import RUN_METRICS, metric_of, of_datagrams, parts
+from wifu.metrics import RUN_METRICS, of_datagrams, parts
 from wifu.probes import few, selected
-from wifu.rows import RATES, SHARES, Results, alongside, carriers, ends, flows_of, rows_of
+from wifu.rows import RATES, SHARES, Results, ahead, alongside, carriers, ends, flows_of, rows_of
 from wifu.stamps import first
 from wifu.transfers import SIZED
 
@@ -372,13 +371,12 @@ def _load(
         # A load of a moment has no rate.
         "Mb/s": (octets * 8e-6 / lasted.where(lasted > 0)).groupby("cell").mean().dropna(),
     }
-    sign = 1.0 if metric_of(metric).better == "more" else -1.0
-    good = {c.name: sign * float(results.sample(metric, c.labels).mean()) for c in cells}
+    means = lighter.good(results, cells, metric)
     return [
         (float(load[b] / load[a]) if load[a] else np.inf, float(load[a]), float(load[b]), unit)
         for unit, load in found.items()
-        for a, b in permutations(load.index, 2)
-        if good[a] > good[b] and load[b] > EVEN * load[a]
+        for a, b in ahead(means[means.index.isin(load.index)])
+        if load[b] > EVEN * load[a]
     ]
 
 
