@@ -10,6 +10,7 @@ from test_cautions import PLAN, made, said
 import wifu
 from wifu import plan as plans
 from wifu import report, unlike
+from wifu.metrics import column
 
 RENO, NEWRENO = "tcp-reno", "tcp-newreno"
 
@@ -257,3 +258,22 @@ protocol = ["tcp-newreno", "atp"]
 
     results = wifu.campaign(plans.parse(text), tmp_path / "r", runner=runner)
     assert "do not time round trips alike" in said(results, "rtt_p50")
+
+
+@pytest.mark.parametrize("metric", ["mac_retries", "mac_loss"])
+@pytest.mark.parametrize(
+    ("end", "fewer", "told"), [(12.0, True, True), (12.0, False, False), (9.5, True, False)]
+)
+def test_frames_of_who_sends_less_fail_less(
+    tmp_path: Path, metric: str, end: float, fewer: bool, told: bool
+) -> None:
+    links = [{"from": "n1", "to": "n2", "frames": 1000}]
+    nodes = [{"name": "n1", "frames": 1000, "failed": 10, "retries": 100}]
+    more: dict[str, Any] = {"links": links, "nodes": nodes}
+    results = found(tmp_path, {}, {"last_byte_s": end}, metric, **more)
+    runs = results.runs
+    runs.loc[runs["cell"].eq(NEWRENO if fewer else RENO), column(metric)] *= 0.5
+    reason = "frames fail less where more than a tenth less was carried"
+    assert (reason in why(results, metric)) is told
+    words = "Frames fail less in tcp-newreno than in tcp-reno, whose flows carried 1.33 times"
+    assert (words in said(results, metric)) is told

@@ -1,5 +1,6 @@
 """What is better where less was carried: round trips and answers are quicker, as who sends less
-meets shorter queues, what one flow meets is less, and shares are more even where all have less.
+meets shorter queues and fewer frames, what one flow meets is less, and shares are more even where
+all have less.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ EVEN = 1.1
 EVENNESS = ("jain", "unfairness", "weakest")
 """Metrics of how even shares are, whatever they are of."""
 
+
+OF_FRAMES = ("mac_retries", "mac_loss")
+"""Metrics of frames that meet others on the air."""
 
 FARES = ("loss", "connecting", "goodput", "retransmissions", "timeouts")
 """Metrics of a flow alone, by which it fares the better the less there is beside it."""
@@ -113,6 +117,13 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Le
     return _less(good(results, cells, metric), load)
 
 
+def _frames(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
+    """Cells whose frames fail less, where protocols are all that differs on the air."""
+    if parts(metric)[0] not in OF_FRAMES or not of_protocols(cells):
+        return []
+    return _less(good(results, cells, metric), rows_of(results, cells))
+
+
 def _shares(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:
     """Cells that are more even, where no flow has more."""
     if parts(metric)[0] not in EVENNESS:
@@ -133,6 +144,11 @@ def loaded(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     carried more than a tenth less.
     """
     return any((*_answers(results, cells, metric), *_beside(results, cells, metric)))
+
+
+def quieter(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether frames fail less beside a protocol that carried more than a tenth less."""
+    return any(_frames(results, cells, metric))
 
 
 def poorer(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -171,6 +187,12 @@ WORDS: Sequence[tuple[Found, str]] = (
         "The flow is of one protocol, and fares better in {better} than in {other}, where those "
         "beside it carried {times:.3g} times as much: that is what it meets, and no merit of its "
         f"own. {BOTH}",
+    ),
+    (
+        _frames,
+        "Frames fail less in {better} than in {other}, whose flows carried {times:.3g} times as "
+        "much in the same time: who sends less has fewer frames on the air to meet, and is no "
+        f"better for it. {BOTH}",
     ),
     (
         _shares,

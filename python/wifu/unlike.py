@@ -551,6 +551,7 @@ REASONS = (
     Reason("round-trip samples are not taken alike", roundtrips.unsampled),
     Reason("round trips are shorter where more than a tenth less was carried", lighter.lighter),
     Reason("better beside a load that carried more than a tenth less", lighter.loaded),
+    Reason("frames fail less where more than a tenth less was carried", lighter.quieter),
     Reason("shares are more even where every flow has less", lighter.poorer),
     Reason("the smallest round-trip time is no merit of a protocol", _protocols),
     Reason("frames are tried up to other limits, or after an RTS", _tried),
