@@ -509,6 +509,18 @@ def test_routes_that_are_not_what_the_axis_says_are_told(tmp_path: Path) -> None
     found = wifu.campaign(plans.parse(CHAIN), tmp_path / "b", runner=shorter)
     told = "Routes of flow 1 have other hops than the level of `hops` says: 1 at 3."
     assert told in said(found, "goodput") and "`hops`" not in said(found, "srtt")
+    assert "equally long" not in said(found, "goodput")
+
+    def by_protocol(scenario: dict[str, Any]) -> FakeResult:
+        outcome = json.loads(fake(scenario).json())
+        for flow in outcome["flows"]:
+            flow["hops"] += "newreno" in flow["protocol"] and flow["hops"] > 1
+        return FakeResult(outcome, {})
+
+    found = wifu.campaign(plans.parse(CHAIN), tmp_path / "c", runner=by_protocol)
+    told = said(found, "goodput")
+    assert "hops` says: 4 at 3. Routes are not equally long in all cells, not even in" in told
+    assert "by cell: 3_tcp-reno 3, 3_tcp-newreno 4)." in told
 
 
 def test_routes_of_unlike_length_are_told_where_no_axis_says_so(tmp_path: Path) -> None:

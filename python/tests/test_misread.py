@@ -1,5 +1,6 @@
 """Numbers of which readers concluded what they do not say: each is told, or has no colour."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,8 @@ def test_fewer_recoveries_are_no_better_beside_more_timeouts(tmp_path: Path) -> 
     reason = "recoveries beside timeouts that are more than 10 % apart"
     assert why(found, "fast_retransmits") == [reason] == why(found, "fast_retransmits@2")
     assert report.best_of(found, "fast_retransmits") == set() and why(found, "timeouts") == []
+    found.plan = replace(found.plan, pair=None)
+    assert told == said(found, "fast_retransmits"), "without a pair all stand beside each other"
     flows = {"tcp-reno": [flow(6, 30)] * 2, "tcp-newreno": [flow(2, 30)] * 2}
     alike = made(tmp_path / "b", flows, text)
     assert "timeouts per run" not in said(alike, "fast_retransmits")

@@ -771,3 +771,34 @@ def test_protocols_of_ones_own_are_what_they_extend(tmp_path: Path) -> None:
     assert tcp.to_dict() == {"mine-reno": True, "mine-lanes": False, "mine-rates": False}
     grows = [_grows_until_loss(*protocol) for protocol in dict.fromkeys(composed(rows, cells))]
     assert sorted(grows) == [False, False, True]
+
+
+def test_protocols_that_a_topology_changes_are_other_protocols(tmp_path: Path) -> None:
+    """A window by `topology.transport` is as much a level of the load as one by its words."""
+    why = "better beside a load that carried more than a tenth less"
+    flow = '[[scenario.flow]]\nprotocol = "tcp-sack"\n'
+    text = GOING.replace('"{protocol}"\n\ncopies = 2', '"tcp-newreno"\n' + flow)
+    text = text.replace("baseline", "#").split("[vary]")[0]
+    text += '[vary]\n"topology.transport.tcp-newreno.rcv_wnd" = ["64KiB", "8KiB"]\n'
+
+    def ran(folder: Path, text: str) -> wifu.Results:
+        def runner(scenario: dict[str, Any]) -> FakeResult:
+            less = "8KiB" in str(scenario) or scenario["radio"]["queue"] == 5
+            packets = {"sent": 1000, "delivered": 900 if less else 800, "queue": 100, "inside": 0}
+            rows = [*_going(1.0 if less else 4.0), *_going(1.0, packets=packets)]
+            names = ("tcp-newreno", "tcp-sack")
+            told = [{**row, "id": n, "protocol": names[n - 1]} for n, row in enumerate(rows, 1)]
+            for row in told:
+                row["bytes"] += 1000 * scenario["run"]
+            return FakeResult({"sim_seconds": 60.0, "flows": told}, {})
+
+        return wifu.campaign(plans.parse(text), folder, runner=runner)
+
+    text = text.replace("[scenario]", "[scenario]\nradio.queue = 50")
+    found = ran(tmp_path / "a", text)
+    assert why in unlike.reasons(found, found.plan.cells, "loss@2")
+    assert "Flow 2 is tcp-sack in every cell that is compared" in said(found, "loss@2")
+    queues = text.split("[vary]")[0] + '[vary]\n"radio.queue" = [50, 5]\n'
+    found = ran(tmp_path / "b", queues)
+    assert why not in unlike.reasons(found, found.plan.cells, "loss@2")
+    assert "in every cell that is compared" not in said(found, "loss@2")

@@ -389,14 +389,13 @@ def _waits(flow: Mapping[str, Any]) -> bool:
 
 
 def _otherwise_far(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """An axis called `hops` whose levels are not what routes have; or, without such an axis, routes
-    that are longer in some cells than in others.
+    """An axis called `hops` whose levels are not what routes have, and routes that are longer in
+    some cells than in others.
     """
     rows = rows_of(results, cells)
     if "flow_hops" not in rows or parts(metric)[0] not in RATES:
         return ""
-    if all("hops" not in c.labels for c in cells):
-        return _unlike_ways(results, cells, metric)
+    ways = _unlike_ways(results, cells, metric)
     known = rows[rows["flow"].eq(1) & rows["flow_hops"].notna()]
     far = known.groupby("cell")["flow_hops"].agg(["min", "max"])
     told = [
@@ -407,27 +406,39 @@ def _otherwise_far(results: Results, cells: Sequence[Cell], metric: str) -> str:
         if isinstance(c.labels.get("hops"), int) and {low, high} != {float(c.labels["hops"])}
     ]
     if not told:
-        return ""
+        return ways
     named = first(list(dict.fromkeys(told)), MOST)
-    return f"Routes of flow 1 have other hops than the level of `hops` says: {named}."
+    return (
+        f"Routes of flow 1 have other hops than the level of `hops` says: {named}. {ways}".rstrip()
+    )
 
 
 def _unlike_ways(results: Results, cells: Sequence[Cell], metric: str) -> str:
-    """That routes are longer in some cells than in others, and whether they are compared."""
+    """That routes are longer in some cells than in others, and whether they are compared; of an
+    axis that says so, in cells of one level.
+    """
+    rows = carriers(rows_of(results, cells), metric)
+    every = rows[rows["flow_hops"].notna()].groupby("cell")["flow_hops"].mean()
 
-    def means(own: Sequence[Cell]) -> pd.Series[float]:
-        rows = carriers(rows_of(results, own), metric)
-        return rows[rows["flow_hops"].notna()].groupby("cell")["flow_hops"].mean()
-
-    def apart(hops: pd.Series[float]) -> bool:
+    def apart(own: Sequence[Cell]) -> bool:
+        hops = every[[c.name for c in own if c.name in every.index]]
         return len(hops) > 1 and bool(hops.max() - hops.min() > 0.05 * hops.max())
 
-    if not apart(every := means(cells)):
+    levels = {str(c.labels.get("hops")) for c in cells}
+    met = [
+        own
+        for group in compared(results, cells)
+        for level in levels
+        if apart(own := [c for c in group if str(c.labels.get("hops")) == level])
+    ]
+    named = any("hops" in c.labels for c in cells)
+    if not met and (named or not apart(cells)):
         return ""
-    met = any(apart(means(group)) for group in compared(results, cells))
-    there = [f"{c.name} {every[c.name]:.2g}" for c in cells if c.name in every.index]
+    told = {c.name for own in met for c in own} if named else set(every.index)
+    there = [f"{c.name} {every[c.name]:.2g}" for c in cells if c.name in told & set(every.index)]
+    even = ", not even in those that are compared" if met else ""
     return (
-        f"Routes are not equally long in all cells{', not even in those that are compared' * met} "
+        f"Routes are not equally long in all cells{even} "
         f"(mean of the flows' hops, by cell: {first(there, MOST)})."
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import ALONE, column, of_datagrams, parts
-from wifu.rows import RATES, Results, compared, flows_of
+from wifu.rows import RATES, Results, carried, compared
 from wifu.stamps import first
 
 MOST = 10
@@ -25,7 +25,7 @@ SHARED = tuple(name for name in RATES if name not in SUMS)
 
 def _protocols(cell: Cell) -> dict[int, str]:
     """What carries the flows of a cell that means are of, by their numbers."""
-    every = {n: str(flow.get("protocol")) for n, flow in flows_of(cell)}
+    every = carried(cell)
     return {n: name for n, name in every.items() if name != "udp"} or every
 
 

@@ -22,6 +22,7 @@ from wifu.rows import (
     going,
     of_protocols,
     of_these,
+    protocols,
     rows_of,
 )
 from wifu.transfers import SIZED
@@ -93,9 +94,9 @@ def _answers(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[L
     if not told or not of_protocols(cells):
         return []
     rows = rows_of(results, cells)
-    flows = rows["flow_protocol"].astype(str).groupby(rows["flow"])
     # Of a flow alone what has another protocol in some of these cells is the load, asking or not.
-    changed = rows["flow"].map(flows.nunique()).gt(1) & rows["flow"].ne(only or 0)
+    kinds = protocols(rows, cells).groupby(rows["flow"]).nunique()
+    changed = rows["flow"].map(kinds).gt(1) & rows["flow"].ne(only or 0)
     load = rows[(~of_these(rows, asking) & going(rows, cells)) | (changed & (only is not None))]
     load = load[load["flow_protocol"].ne("udp")]
     return _less(good(results, cells, metric), load) if len(load) else []
@@ -108,10 +109,10 @@ def _beside(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Le
         return []
     rows = rows_of(results, cells)
     own = rows[rows["flow"] == only]
-    protocols = set(own["flow_protocol"].astype(str))
+    kinds = set(protocols(own, cells))
     # Of what goes on it is told that others lack what it has.
-    going_on = protocols != {"udp"} and bool(going(own, cells).any())
-    if len(protocols) != 1 or (base == "goodput" and going_on):
+    going_on = kinds != {"udp"} and bool(going(own, cells).any())
+    if len(kinds) != 1 or (base == "goodput" and going_on):
         return []
     load = rows[(rows["flow"] != only) & rows["flow_protocol"].ne("udp")]
     return _less(good(results, cells, metric), load)

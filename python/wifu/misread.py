@@ -13,7 +13,7 @@ from wifu import lastsent
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import column, parts
-from wifu.rows import RATES, Results, by_cell, carriers, ends, flows_of, rows_of
+from wifu.rows import RATES, Results, alongside, by_cell, carriers, ends, flows_of, rows_of
 
 APART = 0.05
 """In so much more of one cell's runs a flow finished, and values at the end are not compared."""
@@ -45,7 +45,7 @@ def ended(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Values at the end of flows that finished, and of others in the middle of what they did."""
     shares = _ends(results, cells, metric)
     told = ""
-    for row in _groups(results, cells):
+    for row in alongside(results, cells):
         own = shares[[c.name for c in row if c.name in shares]]
         if own.shape[1] < 2:
             continue
@@ -97,7 +97,7 @@ def untimed(results: Results, cells: Sequence[Cell], metric: str) -> bool:
 
 def timerless(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Recoveries of protocols without timeouts, beside those of others that have them."""
-    if not any(untimed(results, row, metric) for row in _groups(results, cells)):
+    if not any(untimed(results, row, metric) for row in alongside(results, cells)):
         return ""
     return (
         "Recoveries are counted that need no timeout, and some of the compared protocols have no "
@@ -108,7 +108,7 @@ def timerless(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def recovered(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """Recoveries of which one cell has fewer, as it waits for timeouts instead."""
-    apart = [row for row in _groups(results, cells) if timed_out(results, row, metric)]
+    apart = [row for row in alongside(results, cells) if timed_out(results, row, metric)]
     if not apart:
         return ""
     every = [_timeouts(results, row, metric) for row in apart]
@@ -171,10 +171,3 @@ def survivors(results: Results, cells: Sequence[Cell], metric: str) -> str:
         f"Of files of datagrams the time is known where none was lost: {len(whole)} of "
         f"{len(whole) + len(lost)} (by cell: {named}), which need not have been like the others."
     )
-
-
-def _groups(results: Results, cells: Sequence[Cell]) -> list[list[Cell]]:
-    """These cells, as they are compared with each other."""
-    names = {c.name for c in cells}
-    rows = ([c for c in row if c.name in names] for row in results.plan.groups())
-    return [row for row in rows if len(row) > 1]

@@ -103,15 +103,42 @@ def _of_protocols(cells: Sequence[Cell], axis: str) -> list[list[Cell]]:
         others = {name: str(label) for name, label in cell.labels.items() if name != axis}
         by.setdefault(json.dumps(others, sort_keys=True), []).append(cell)
 
-    def carried(cell: Cell) -> tuple[str, ...]:
-        return tuple(str(flow.get("protocol")) for _, flow in flows_of(cell))
-
-    return [row for row in by.values() if len(set(map(carried, row))) > 1]
+    return [row for row in by.values() if of_protocols(row)]
 
 
 def of_protocols(cells: Sequence[Cell]) -> bool:
-    """Whether cells differ by what their flows run over."""
-    return len({tuple(str(f.get("protocol")) for _, f in flows_of(cell)) for cell in cells}) > 1
+    """Whether cells differ by what their flows run over: by its words, or by what one and the same
+    topology says of it.
+    """
+    if len({tuple(str(f.get("protocol")) for _, f in flows_of(cell)) for cell in cells}) > 1:
+        return True
+    if len({tuple(carried(cell).values()) for cell in cells}) < 2:
+        return False
+    ways = [{k: v for k, v in _topology(c).items() if k != "transport"} for c in cells]
+    return all(way == ways[0] for way in ways)
+
+
+def _topology(cell: Cell) -> Mapping[str, Any]:
+    return cell.scenario.get("topology") or {}
+
+
+def carried(cell: Cell) -> dict[int, str]:
+    """What each flow of a cell runs over, with what the plan's topology says of that protocol."""
+    return {n: _worded(cell, str(flow.get("protocol"))) for n, flow in flows_of(cell)}
+
+
+def _worded(cell: Cell, protocol: str) -> str:
+    given = _topology(cell).get("transport") or {}
+    own = given.get(protocol.partition(",")[0]) or {}
+    return ",".join([protocol, *(f"{key}={value}" for key, value in own.items())])
+
+
+def protocols(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[str]:
+    """The same of each of these flows."""
+    by = {cell.name: cell for cell in cells}
+    keys = zip(rows["cell"], rows["flow_protocol"], strict=True)
+    found = [_worded(by[str(cell)], str(protocol)) for cell, protocol in keys]
+    return pd.Series(found, rows.index, dtype=object)
 
 
 def ahead(means: pd.Series[float], times: float = 1.0) -> Iterator[tuple[str, str]]:
