@@ -89,6 +89,9 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, fl
     rows = rows[of_these(rows, cut)]
     if "timeout_s" not in rows or rows["timeout_s"].isna().all():
         return {}
+    if "asked_timeout_s" in rows:  # what is lost may be a question as well as its answer
+        asked = rows["asked_timeout_s"].astype(float).fillna(0.0)
+        rows = rows.assign(timeout_s=rows["timeout_s"].astype(float) + asked)
     if base in OF_FINISHED:
         waits, rates = _by_transfers(results, cells, metric, rows)
     else:

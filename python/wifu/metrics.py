@@ -563,7 +563,7 @@ def flow_row(
     whole["shut_out"] = crowdedout.shut_out(outcome, flow)
     whole["other_way_back"] = mirrored.other_way_back(outcome, flow)
     whole |= limits.columns(flow)
-    for key in ("bytes", "retransmissions", "timeouts"):
+    for key in ("bytes", "retransmissions", "timeouts", "timeout_s"):
         whole[f"asked_{key}"] = (flow.get("asked") or {}).get(key)
     whole["outlasted_s"] = (flow.get("outlasted") or {}).get("seconds")
     return whole | {"cwnd_bytes": flow.get("cwnd")}

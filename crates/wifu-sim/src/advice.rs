@@ -1,8 +1,8 @@
 //! What a scenario has that is easily taken for something else.
 
-use crate::mesh;
-use crate::scenario::{HandlerSpec, RoutingKind, Scenario};
-use crate::tables;
+mod ways;
+
+use crate::scenario::{HandlerSpec, Scenario};
 
 /// Handlers that act on a packet again at every hook that it meets.
 const AT_EVERY_HOOK: [&str; 2] = ["drop", "delay"];
@@ -10,14 +10,7 @@ const AT_EVERY_HOOK: [&str; 2] = ["drop", "delay"];
 /// Sentences about a scenario, before it is run; none of one that is wrong.
 pub fn advice(scenario: &Scenario) -> Vec<String> {
     let everywhere = scenario.handler.iter().filter_map(everywhere);
-    let staying = along_rows(scenario)
-        .then_some(
-            "nodes move, and routes go along the row all the time, as routing.kind is \
-             auto or chain: nobody who comes nearer is used. With routing.kind = \"etx\" routes \
-             follow",
-        )
-        .map(str::to_owned);
-    everywhere.chain(staying).collect()
+    everywhere.chain(ways::sentences(scenario)).collect()
 }
 
 /// A handler that is at all hooks of its nodes, as none is said.
@@ -37,16 +30,4 @@ fn everywhere(handler: &HandlerSpec) -> Option<String> {
         "handler {name} says {says}, of which a packet meets {times}. hooks = [\"forward\"] is \
          once at each relay"
     ))
-}
-
-/// Whether nodes move whose routes go from neighbour to neighbour of a row whatever happens.
-fn along_rows(scenario: &Scenario) -> bool {
-    let plain = matches!(
-        scenario.routing.kind,
-        RoutingKind::Auto | RoutingKind::Chain
-    );
-    plain
-        && !scenario.mobility.is_empty()
-        && mesh::topology(scenario)
-            .is_ok_and(|topology| !tables::rows(&topology, usize::from(u16::MAX)).is_empty())
 }

@@ -1046,6 +1046,62 @@ fn what_is_everywhere_and_what_stays_is_said_before_the_run() {
     assert!(!said(&row).contains(stays));
     let follows = format!("{row}{moves}[routing]\nkind = \"etx\"\n");
     assert!(!said(&follows).contains(stays));
+    let listed =
+        "[routing]\nkind = \"static\"\nroutes = [{ from = \"n1\", to = \"n3\", via = \"n2\" }]\n";
+    let static_ways = said(&format!("{row}{moves}{listed}"));
+    assert!(static_ways.contains("nodes move, and routes are those that are listed"));
+}
+
+/// A link that is cut is gone around by routes that follow from links, at full seconds, and by no
+/// others; where nobody else joins its ends there is nothing to say.
+#[test]
+fn ways_around_a_cut_are_said_before_the_run() {
+    let said = |spacing: &str, at: &str, more: &str| {
+        let folder = Folder::new("around");
+        let path = folder.file("scenario.toml");
+        let text = format!(
+            "[topology.placement]\nkind = \"line\"\ncount = 3\nspacing_m = {spacing}\n\
+             [topology.propagation]\nanchor = {{ snr_db = 12.0, distance_m = 60.0 }}\n\
+             [stop]\ntime = \"1s\"\n[[flow]]\nfrom = \"n1\"\nto = \"n3\"\n\
+             protocol = \"tcp-sack\"\n[[event]]\nat = \"{at}\"\ncut = [\"n2\", \"n3\"]\n{more}"
+        );
+        std::fs::write(&path, text).expect("a folder of its own");
+        let ran = sim(&format!("--scenario {path}"));
+        printed(&ran);
+        String::from_utf8_lossy(&ran.stderr).into_owned()
+    };
+    let stays = "could take the place of the link of n2 and n3 when it is cut, and routes go along";
+    let direct = "n1 and n3 reach each other without relays, and packets go along the row over 2";
+    let near = said("30", "0.3s", "");
+    assert!(near.contains(stays) && near.contains(direct), "{near}");
+    let far = said("60", "0.3s", "");
+    assert!(!far.contains(stays) && !far.contains(direct), "{far}");
+    // Of a square of which no diagonal holds there are two ways from corner to corner.
+    let square = |at: &str| {
+        let folder = Folder::new("square");
+        let path = folder.file("scenario.toml");
+        let joined = [("n1", "n2"), ("n2", "n4"), ("n1", "n3"), ("n3", "n4")].map(|(a, b)| {
+            format!("[[topology.link]]\nfrom = \"{a}\"\nto = \"{b}\"\nsnr_db = 25.0\n")
+        });
+        let nodes =
+            ["n1", "n2", "n3", "n4"].map(|n| format!("[[topology.node]]\nname = \"{n}\"\n"));
+        let text = format!(
+            "{}{}[stop]\ntime = \"1s\"\n[[flow]]\nfrom = \"n1\"\nto = \"n4\"\n\
+             protocol = \"tcp-sack\"\n[[event]]\nat = \"{at}\"\ncut = [\"n1\", \"n2\"]\n\
+             [[event]]\nat = \"0.9s\"\ncut = [\"n3\", \"n4\"]\n",
+            nodes.concat(),
+            joined.concat()
+        );
+        std::fs::write(&path, text).expect("a folder of its own");
+        let ran = sim(&format!("--scenario {path}"));
+        printed(&ran);
+        String::from_utf8_lossy(&ran.stderr).into_owned()
+    };
+    let late = "routes follow at full seconds: what goes to the link of n1 and n2 when it is cut is \
+                lost for the next 0.7 s";
+    let between = square("0.3s");
+    assert!(between.contains(late), "{between}");
+    assert!(!square("0s").contains("routes follow at full seconds"));
 }
 
 /// Sixty-five hops are the most that a packet lives.

@@ -1,0 +1,187 @@
+//! Ways that packets keep where there are others, or find late.
+
+use crate::mesh;
+use crate::routing::{self, Link, Via};
+use crate::scenario::{RoutingKind, Scenario};
+use crate::tables::{Fixed, Tables};
+use core::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
+use wifu_radio::etx::Curves;
+use wifu_radio::plan::Plan;
+use wifu_wire::Span;
+
+/// One attempt in ten fails, of a packet or its acknowledgement: a link that is about as good as
+/// any.
+const GOOD_ETX: f64 = 1.1;
+
+/// A pair of nodes, the lower number first.
+type Pair = [u16; 2];
+
+/// Sentences about the routes of a scenario.
+pub(super) fn sentences(scenario: &Scenario) -> Vec<String> {
+    Ways::new(scenario).map_or_else(Vec::new, |ways| ways.sentences())
+}
+
+/// What packets of a scenario's flows may go along as it begins, and what they go along.
+struct Ways<'a> {
+    scenario: &'a Scenario,
+    plan: Plan,
+    rows: Vec<Range<u16>>,
+    links: Vec<Link>,
+    /// The nodes that each flow's packets pass, both ends included; empty without a route.
+    flows: Vec<Vec<u16>>,
+}
+
+/// A link that is cut and that others can take the place of.
+struct Cut {
+    /// Its ends.
+    name: String,
+    /// Until routes follow that do.
+    late: Span,
+}
+
+impl Ways<'_> {
+    fn new(scenario: &Scenario) -> Option<Ways<'_>> {
+        let (plan, rows) = mesh::plan(scenario).ok()?;
+        let fixed = Fixed::new(&scenario.routing, &plan, &rows).ok()?;
+        let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
+        let all: Vec<u16> = (0..plan.nodes.len() as u16).collect();
+        let mut tables = Tables::new(all.len(), &all, fixed);
+        tables.lay(&links);
+        let flows = scenario.flow.iter().filter_map(|flow| {
+            let (from, to) = (number(&plan, &flow.from)?, number(&plan, &flow.to)?);
+            let hops = tables.walk(from, to, |direction| leads(&plan, direction));
+            let path: Option<Vec<u16>> = core::iter::once(Some(from)).chain(hops).collect();
+            Some(path.unwrap_or_default())
+        });
+        let flows = flows.collect();
+        Some(Ways {
+            scenario,
+            rows,
+            links,
+            flows,
+            plan,
+        })
+    }
+
+    fn sentences(&self) -> Vec<String> {
+        let kind = self.scenario.routing.kind;
+        let plain = matches!(kind, RoutingKind::Auto | RoutingKind::Chain);
+        let in_rows = plain && !self.rows.is_empty();
+        let stays = match kind {
+            RoutingKind::Static => {
+                Some("are those that are listed, as routing.kind is static, all the time")
+            }
+            _ if in_rows => Some("go along the row all the time, as routing.kind is auto or chain"),
+            _ => None,
+        };
+        let moves = !self.scenario.mobility.is_empty();
+        let told = match (stays, self.around()) {
+            (Some(how), _) if moves => Some(format!(
+                "nodes move, and routes {how}: nobody who comes nearer is used. With \
+                 routing.kind = \"etx\" routes follow"
+            )),
+            (Some(how), Some(cut)) => Some(format!(
+                "others could take the place of the link of {} when it is cut, and routes {how}. \
+                 With routing.kind = \"etx\" routes follow",
+                cut.name
+            )),
+            (None, Some(cut)) if cut.late > Span::ZERO => Some(format!(
+                "routes follow at full seconds: what goes to the link of {} when it is cut is lost \
+                 for the next {} s, and for more or less of a cut at another part of a second",
+                cut.name,
+                cut.late.as_secs_f64()
+            )),
+            _ => None,
+        };
+        // A testbed's nodes stand where they stood.
+        let own = self.scenario.topology.set.is_none();
+        let direct = self.direct().filter(|_| in_rows && own && !moves);
+        told.into_iter().chain(direct).collect()
+    }
+
+    /// The first link of a flow's way that is cut while others join its ends.
+    fn around(&self) -> Option<Cut> {
+        let used: BTreeSet<Pair> = self
+            .flows
+            .iter()
+            .flat_map(|path| path.windows(2).map(|hop| pair(hop[0], hop[1])))
+            .collect();
+        let mut events: Vec<_> = self.scenario.event.iter().collect();
+        events.sort_by_key(|event| event.at);
+        let mut cut: BTreeSet<Pair> = BTreeSet::new();
+        for event in events {
+            let names = event.cut.as_ref().or(event.restore.as_ref())?;
+            let ends = pair(
+                number(&self.plan, &names[0])?,
+                number(&self.plan, &names[1])?,
+            );
+            if event.cut.is_none() {
+                cut.remove(&ends);
+                continue;
+            }
+            cut.insert(ends);
+            if used.contains(&ends) && self.joined(ends, &cut) {
+                let at = event.at.0;
+                let late = Span((Span::SECOND.0 - at.0 % Span::SECOND.0) % Span::SECOND.0);
+                let name = names.join(" and ");
+                return Some(Cut { name, late });
+            }
+        }
+        None
+    }
+
+    /// Whether links that are not cut join two nodes.
+    fn joined(&self, ends: Pair, cut: &BTreeSet<Pair>) -> bool {
+        let mut next: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
+        for link in &self.links {
+            if !cut.contains(&pair(link.from, link.to)) {
+                next.entry(link.from).or_default().push(link.to);
+            }
+        }
+        let mut seen = BTreeSet::from([ends[0]]);
+        let mut open = vec![ends[0]];
+        while let Some(node) = open.pop() {
+            let others = next.get(&node).into_iter().flatten();
+            open.extend(others.filter(|to| seen.insert(**to)));
+        }
+        seen.contains(&ends[1])
+    }
+
+    /// The first flow whose packets pass relays between ends that reach each other well.
+    fn direct(&self) -> Option<String> {
+        let good: BTreeSet<(u16, u16)> = self
+            .links
+            .iter()
+            .filter(|link| matches!(link.via, Via::Radio(_)) && link.cost <= GOOD_ETX)
+            .map(|link| (link.from, link.to))
+            .collect();
+        let mut flows = self.flows.iter().zip(&self.scenario.flow);
+        let (path, flow) = flows.find(|(path, _)| match path[..] {
+            [from, _, .., to] => good.contains(&(from, to)),
+            _ => false,
+        })?;
+        let hops = path.len() - 1;
+        Some(format!(
+            "{} and {} reach each other without relays, and packets go along the row over {hops} \
+             hops: a chain whose nodes are nearer than a chain needs. With routing.kind = \"etx\" \
+             they go the shorter way",
+            flow.from, flow.to
+        ))
+    }
+}
+
+fn pair(a: u16, b: u16) -> Pair {
+    [a.min(b), a.max(b)]
+}
+
+fn number(plan: &Plan, name: &str) -> Option<u16> {
+    let found = plan.nodes.iter().position(|node| node.name == name);
+    found.map(|n| n as u16)
+}
+
+/// The node to which a direction of a wire leads.
+fn leads(plan: &Plan, direction: u32) -> u16 {
+    let wire = &plan.wires[direction as usize / 2];
+    if direction % 2 == 0 { wire.b } else { wire.a }
+}
