@@ -11,7 +11,18 @@ from test_cautions import PLAN, made, said
 from test_limited import FILE, ONE, WIRES, narrowed, ran
 
 import wifu
-from wifu import advised, compared, cutoff, happenings, misnamed, narrow, offers, selected, unlike
+from wifu import (
+    advised,
+    compared,
+    cutoff,
+    happenings,
+    misnamed,
+    narrow,
+    offers,
+    selected,
+    short,
+    unlike,
+)
 from wifu import plan as plans
 from wifu.growing import _grows_until_loss
 from wifu.rows import composed, over_tcp, rows_of
@@ -505,6 +516,16 @@ def test_losses_of_the_first_slow_start_have_no_colour(tmp_path: Path) -> None:
         assert why not in unlike.reasons(found, found.plan.cells, "goodput")
 
 
+def test_losses_of_how_flows_began_beside_a_cell_without_any_run(tmp_path: Path) -> None:
+    packets = {"sent": 1000, "delivered": 950, "queue": 50, "inside": 0}
+    of = {"tcp-newreno": _going(1.0, packets=packets, lost_s=9.0)}
+    text = GOING.replace("copies = 2", "")
+    found = made(tmp_path, of, text=text)
+    assert found.plan.cells[0].labels["protocol"] == "tcp-reno", "which has no value"
+    assert short.at_first(found, found.plan.cells, "loss")
+    assert not short.at_first(found, found.plan.cells[:1], "loss")
+
+
 def test_who_is_apart_by_how_its_flows_began_has_no_colour(tmp_path: Path) -> None:
     """Nothing came in its first tenth of a minute, and nine tenths of what others had."""
     why = "apart mostly by when in their runs bytes came"
@@ -521,37 +542,6 @@ def test_who_is_apart_by_how_its_flows_began_has_no_colour(tmp_path: Path) -> No
     text = GOING.replace("copies = 2", "").replace("runs = 8", 'runs = 8\nmeasure = "receiver"')
     found = made(tmp_path / "d", of, text=text)
     assert why not in unlike.reasons(found, found.plan.cells, "goodput")
-
-
-TIMES = ("node_s", "queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
-
-
-def test_who_waits_for_timers_when_links_come_back_is_no_better(tmp_path: Path) -> None:
-    events = (
-        '[[scenario.event]]\nat = "10s"\ncut = ["n1", "n2"]\n'
-        '[[scenario.event]]\nat = "17s"\nrestore = ["n1", "n2"]\n'
-    )
-    at = GOING.index("[vary]")
-    cut = f"{GOING[:at]}{events}{GOING[at:]}".replace("copies = 2", "")
-    why = "apart mostly by timers when links came back"
-    rows = "[[5.0, 'n2', 90.0, 0.0], [9.0, 'n2', 10.0, 0.0]]"
-    away = f'[[scenario.mobility]]\nkind = "trace"\nrows = {rows}\n'
-    walks = cut.replace(events, away)
-    lengths = cut + '[vary.back]\nshort = {}\nlong = { "event.2.at" = "20s" }\n'
-    for name, text, waits, reason in (
-        ("a", cut, 18.0, True), ("b", cut, 12.5, False), ("c", GOING, 18.0, False),
-        ("d", lengths, 18.0, False), ("e", cut, 18.0, False), ("f", walks, 18.0, True),
-    ):  # fmt: skip
-        over = {"flow": 1, "from": "n2", "to": "n3" if name == "e" else "n1", "reverse": True}
-        hop = {**over, **dict.fromkeys(TIMES, 0.0), "hop": 1, "packets": 9, "lost": 0}
-        of = {"tcp-reno": _going(1.0, timeout_s=12.0), "tcp-newreno": _going(0.9, timeout_s=waits)}
-        if name == "c":
-            of = {p: [*own, *own] for p, own in of.items()}
-        found = made(tmp_path / name, of, text=text, hops=[hop])
-        cells = found.plan.groups()[0] if name == "d" else found.plan.cells
-        assert (why in unlike.reasons(found, cells, "goodput")) == reason, name
-        told = said(found, "goodput")
-        assert ("(of their time: tcp-reno 20%, tcp-newreno 30%)" in told) == reason
 
 
 def test_what_a_plan_has_everywhere_is_told() -> None:
@@ -624,51 +614,26 @@ def test_streams_that_the_clock_ends_are_told_as_bulk_is(tmp_path: Path) -> None
         assert (why in unlike.reasons(found, found.plan.cells, "goodput")) == reason, name
 
 
-def test_files_that_wait_for_timers_when_links_come_back_are_no_quicker(tmp_path: Path) -> None:
-    """Twice the time, of which the second half is a wait."""
-    events = (
-        '[[scenario.event]]\nat = "1s"\ncut = ["n1", "n2"]\n'
-        '[[scenario.event]]\nat = "3s"\nrestore = ["n1", "n2"]\n[vary]'
-    )
-    text = PLAN.replace("[vary]", events).replace("copies = 2\n", "")
-    hop = {"flow": 1, "from": "n1", "to": "n2", "reverse": False, "hop": 1, "packets": 9, "lost": 0}
-    hop |= dict.fromkeys(TIMES, 0.0)
-    why = "apart mostly by timers when links came back"
-    for name, wait, reason in (("a", 5.0, True), ("b", 0.5, False)):
-        of = {
-            "tcp-reno": [{"last_byte_s": 5.0, "timeout_s": 0.0}],
-            "tcp-newreno": [{"last_byte_s": 10.0, "timeout_s": wait}],
-        }
-        found = made(tmp_path / name, of, text=text, hops=[hop])
-        assert (why in unlike.reasons(found, found.plan.cells, "delay")) == reason, name
-    asking = text.replace('app = "file"\nbytes = "1M"', 'app = "request"\ncount = 50')
-
-    def asked(longest: float, wait: float, ours: bool) -> list[dict[str, Any]]:
-        delays = [0.1] * 49 + [longest]
-        requests = [{"delay_s": d, "start_s": float(n)} for n, d in enumerate(delays)]
-        of_answers, of_questions = (wait, 0.0) if ours else (0.0, wait)
-        own = {"bytes": 5000, "retransmissions": 1, "timeouts": 1, "timeout_s": of_questions}
-        flow = {"app": "request", "requests": requests, "last_byte_s": 59.0, "asked": own}
-        return [{**flow, "timeout_s": of_answers}]
-
-    for name, ours in (("c", True), ("d", False)):  # what is lost may be the question
-        of = {"tcp-reno": asked(5.0, 4.9, ours), "tcp-newreno": asked(10.0, 9.9, ours)}
-        found = made(tmp_path / name, of, text=asking, hops=[hop])
-        assert why in unlike.reasons(found, found.plan.cells, "delay")
-        assert why not in unlike.reasons(found, found.plan.cells, "delay_p95")
-
-
-def test_flows_that_begin_later_than_others_happen() -> None:
-    def happens(*starts: str) -> bool:
+def test_what_happens_later_than_at_the_beginning() -> None:
+    def happens(*keys: str, more: str = "") -> bool:
         flows = "".join(
-            f'[[scenario.flow]]\nfrom = "n1"\nto = "n2"\nprotocol = "tcp-reno"\nstart = "{at}"\n'
-            for at in starts
+            f'[[scenario.flow]]\nfrom = "n1"\nto = "n2"\nprotocol = "tcp-reno"\n{own}\n'
+            for own in keys
         )
-        text = f'name = "h"\n[scenario]\ntopology.words = "linear,2"\n{flows}'
+        text = f'name = "h"\n[scenario]\ntopology.words = "linear,2"\n{flows}{more}'
         return happenings.happening(plans.parse(text).cells[0])
 
-    assert [happens("0s"), happens("1s"), happens("1s", "1s")] == [False] * 3
-    assert [happens("0s", "3s"), happens("1s", "3s")] == [True] * 2
+    def start(at: str) -> str:
+        return f'start = "{at}"'
+
+    assert [happens(start("0s")), happens(start("1s")), happens(*[start("1s")] * 2)] == [False] * 3
+    assert [happens(start("0s"), start("3s")), happens(start("1s"), start("3s"))] == [True] * 2
+    stops = 'stop_at = "9s"'
+    assert [happens(stops), happens(stops, stops), happens(stops, "")] == [False, False, True]
+    assert happens('app = "stream"\ntime = "5s"', stops)
+    trace = '[[scenario.mobility]]\nkind = "trace"\nrows = [[0.0, "n1", 0.0, 0.0]]\n'
+    walk = '[[scenario.mobility]]\nkind = "waypoint"\nnodes = ["n2"]\narea = [0, 0, 9, 9]\n'
+    assert happens("", more=trace) and happens("", more=walk + "speed = [1, 2]\n")
 
 
 def test_an_epoch_is_as_long_as_its_protocol_has_it(tmp_path: Path) -> None:

@@ -5,23 +5,24 @@ other order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from wifu.cells import Cell
-from wifu.cutoff import OF_FINISHED
+from wifu.cutoff import OF_FINISHED, by_the_clock
 from wifu.metrics import parts
+from wifu.returns import crossing, returns
 from wifu.rows import (
     RATES,
+    SHARES,
     Results,
     ahead,
     alongside,
     carriers,
     ends,
-    flows_of,
     of_these,
     rows_of,
 )
@@ -33,48 +34,27 @@ MORE = 1.005
 HALF = 0.5
 """... of what sets two cells apart, and more, is for how long senders waited for timers."""
 
-MOSTLY = 0.99
+AT_MOST = 0.99
 """No sender waits for more than that."""
 
 MOST = 4
 """Cells that are named."""
 
 
-WALKING = frozenset(("a node", "a trace"))
-"""In place of a link those of nodes that move along a trace."""
-
-
-def _back(scenario: Mapping[str, Any]) -> dict[frozenset[str], tuple[str, ...]]:
-    """When links come back, by the two nodes of each; and where nodes are at which time, if a trace
-    says so.
+class Apart(NamedTuple):
+    """Of cells what they come to, where more is better, the same without waits for timers, and the
+    share of their time that these are.
     """
-    found: dict[frozenset[str], list[str]] = {}
-    for moving in scenario.get("mobility") or []:
-        if isinstance(moving, dict) and (rows := moving.get("rows")):
-            found.setdefault(WALKING, []).append(str(rows))
-    for event in scenario.get("event") or []:
-        if isinstance(event, dict) and isinstance(ends := event.get("restore"), list):
-            found.setdefault(frozenset(map(str, ends)), []).append(str(event.get("at")))
-    return {link: tuple(times) for link, times in found.items()}
+
+    rates: pd.Series[float]
+    without: pd.Series[float]
+    waits: pd.Series[float]
 
 
 def _once(results: Results) -> bool:
-    """Whether links that come back in cells of a plan do so at the same moments in all of these."""
-    every = [back for cell in results.plan.cells if (back := _back(cell.scenario))]
+    """Whether what comes back in cells of a plan goes and comes at the same moments in all."""
+    every = [back for cell in results.plan.cells if (back := returns(cell.scenario))]
     return bool(every) and all(back == every[0] for back in every)
-
-
-def _crossing(results: Results, cell: Cell) -> set[int]:
-    """Flows whose packets pass a link that comes back."""
-    back = _back(cell.scenario)
-    if not back:
-        return set()
-    runs = results.runs
-    run = runs.loc[runs["cell"].eq(cell.name) & runs["status"].eq("ok"), "run"].min()
-    if WALKING in back:  # any link may be one that comes and goes
-        return {n for n, _ in flows_of(cell)}
-    hops = results.outcome(cell, int(run)).get("hops") or []
-    return {int(h["flow"]) for h in hops if frozenset((str(h["from"]), str(h["to"]))) in back}
 
 
 def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, float]:
@@ -84,47 +64,66 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, fl
     base = parts(metric)[0]
     if base not in (*RATES, *OF_FINISHED) or not _once(results):
         return {}
-    cut = {(c.name, n) for c in cells for n in _crossing(results, c)}
     rows = carriers(rows_of(results, cells), metric)
-    rows = rows[of_these(rows, cut)]
     if "timeout_s" not in rows or rows["timeout_s"].isna().all():
         return {}
+    cut = {(c.name, n) for c in cells for n in crossing(results, c)}
+    waited = rows["timeout_s"].astype(float).fillna(0.0)
     if "asked_timeout_s" in rows:  # what is lost may be a question as well as its answer
-        asked = rows["asked_timeout_s"].astype(float).fillna(0.0)
-        rows = rows.assign(timeout_s=rows["timeout_s"].astype(float) + asked)
-    if base in OF_FINISHED:
-        waits, rates = _by_transfers(results, cells, metric, rows)
-    else:
-        lasted = ends(rows) - rows["start_s"].astype(float).fillna(0.0)
-        shares = (rows["timeout_s"].astype(float) / lasted).clip(0.0, MOSTLY)
-        waits = shares.groupby(rows["cell"]).mean()
-        rates = rows["goodput_bps"].astype(float).groupby(rows["cell"]).mean()
+        waited += rows["asked_timeout_s"].astype(float).fillna(0.0)
+    rows = rows.assign(cut=of_these(rows, cut))
+    rows = rows.assign(waited=waited.where(rows["cut"], 0.0))
+    of = _of_transfers if base in OF_FINISHED else _of_rates
+    apart = of(results, cells, metric, rows)
+    if apart is None:
+        return {}
     found = set()
-    for a, b in ahead(rates[rates > 0], MORE):
-        by = float(np.log((1 - waits[a]) / (1 - waits[b])))
-        if by >= HALF * np.log(rates[a] / rates[b]):
+    for a, b in ahead(apart.rates[apart.rates > 0], MORE):
+        ratio = np.log(apart.rates[a] / apart.rates[b])
+        rest = np.log(apart.without[a] / apart.without[b])
+        if ratio - rest >= HALF * ratio:
             found |= {a, b}
-    return {name: float(waits[name]) for name in sorted(found)}
+    return {name: float(apart.waits[name]) for name in sorted(found)}
 
 
-def _by_transfers(
+def _of_rates(
     results: Results, cells: Sequence[Cell], metric: str, rows: pd.DataFrame
-) -> tuple[pd.Series[float], pd.Series[float]]:
-    """The share of the time of transfers for which their senders waited for timers, by cell, and
-    how many such transfers there are in a second.
-    """
+) -> Apart | None:
+    """Of rates: what flows have in the time in which they do not wait."""
+    measure = results.plan.measure
+    if measure.mode == "steady":
+        return None
+    lasted = ends(rows) - rows["start_s"].astype(float).fillna(0.0)
+    if measure.mode == "window":  # of which it is not known how much of the waits was in it
+        lasted = lasted.clip(upper=measure.end - measure.start)
+    if parts(metric)[0] in SHARES:  # which are of what each flow has
+        rows, lasted = rows[rows["cut"]], lasted[rows["cut"]]
+    shares = (rows["waited"] / lasted).clip(0.0, AT_MOST)
+    octets = rows["goodput_bps"].astype(float)
+    runs = rows.groupby("cell")["run"].nunique()
+    rates = octets.groupby(rows["cell"]).sum() / runs
+    without = (octets / (1 - shares)).groupby(rows["cell"]).sum() / runs
+    return Apart(rates, without, shares[rows["cut"]].groupby(rows["cell"]).mean())
+
+
+def _of_transfers(
+    results: Results, cells: Sequence[Cell], metric: str, rows: pd.DataFrame
+) -> Apart | None:
+    """Of times: how many transfers there are in a second."""
+    rows = rows[~rows["flow"].isin(by_the_clock(cells, metric))]
+    count = rows["requests"].astype(float).clip(lower=1.0)
+    # A percentile knows nothing of the few that a cut meets.
+    if parts(metric)[0] not in ("delay", "known"):
+        crossed = rows["cut"].groupby(rows["cell"]).mean()
+        if not (count.eq(1.0).all() and crossed.gt(HALF).all()):
+            return None
     means = pd.Series(
         {c.name: float(results.sample(metric, c.labels).mean()) for c in cells}, dtype=float
-    )
-    by = rows.assign(count=rows["requests"].astype(float).clip(lower=1.0)).groupby("cell")
-    count, runs = by["count"].sum(), by["run"].nunique()
-    # A percentile of many knows nothing of the few that a cut meets.
-    if parts(metric)[0] not in ("delay", "known"):
-        count = count[count <= by.size()]
-    means = means[[name for name in means.index if name in count.index]].dropna()
-    total = means * count / runs
-    waits = (by["timeout_s"].sum().astype(float) / runs / total).clip(0.0, MOSTLY)
-    return waits[means.index], 1 / means
+    ).dropna()
+    took = (means * count.groupby(rows["cell"]).sum()).dropna()
+    waits = (rows["waited"].groupby(rows["cell"]).sum() / took).dropna().clip(0.0, AT_MOST)
+    rates = 1 / means[waits.index]
+    return Apart(rates, rates / (1 - waits), waits)
 
 
 def decides(results: Results, cells: Sequence[Cell], metric: str) -> bool:
@@ -141,9 +140,9 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         return ""
     told = first([f"{c.name} {found[c.name]:.0%}" for c in cells if c.name in found], MOST)
     return (
-        "Links come back at the same moments in all runs, and where the back-off of senders' "
-        f"timers stands then decides for how long they wait (of their time: {told}), which is most "
-        "of what sets these cells apart: a longer or shorter cut may have the other order. There "
-        "is neither colour nor bold; cuts of several lengths (an axis of `event.N.at`, or of "
-        "traces) tell."
+        "Links or nodes come back at the same moments in all runs, and where the back-off of "
+        f"senders' timers stands then decides for how long they wait (of their time: {told}), "
+        "which is most of what sets these cells apart: a longer or shorter cut may have the other "
+        "order. There is neither colour nor bold; cuts of several lengths (an axis of "
+        "`event.N.at`, or of traces) tell."
     )

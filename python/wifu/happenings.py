@@ -49,12 +49,14 @@ def moments(scenario: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
 
 
 def happening(cell: Cell) -> bool:
-    """Whether anything does in a cell, or a flow begins later than others: then what came early or
-    late may be of that.
+    """Whether anything does in a cell, nodes move, or a flow begins later than others or stops
+    before them: then what came early or late may be of that.
     """
     later = [at for at, _ in _begun(cell, set())]
     apart = len(later) not in (0, len(flows_of(cell))) or len(set(later)) > 1
-    return apart or any(at > 0 for at, _ in moments(cell.scenario))
+    apart |= len({_stops(flow) for _, flow in flows_of(cell)}) > 1
+    moving = bool(_tables(cell.scenario, "mobility"))
+    return apart or moving or any(at > 0 for at, _ in moments(cell.scenario))
 
 
 def _tables(of: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -78,6 +80,14 @@ def _measured(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFr
     if only is not None or base in (*RATES, *OF_FINISHED):
         return carriers(rows, metric)
     return rows[rows["flow_protocol"].eq("udp")] if of_datagrams(metric) else rows
+
+
+def _stops(flow: Mapping[str, Any]) -> float | None:
+    """When the clock ends a flow before the run is over."""
+    begin = values.seconds(flow.get("start", 0))
+    last = [begin + values.seconds(flow["time"])] if "time" in flow else []
+    last += [values.seconds(flow["stop_at"])] if "stop_at" in flow else []
+    return min(last, default=None)
 
 
 def _missed(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:

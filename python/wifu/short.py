@@ -155,7 +155,7 @@ def _losing(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFram
 
 def _lost(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[float]:
     """After which part of the time of flows that go on their packets were lost, on the mean, where
-    most were long before its middle.
+    most were early in it.
     """
     names = ["packets_sent", "packets_copies", "packets_delivered", "packets_inside"]
     if parts(metric)[0] not in OF_LOSSES or not {"lost_s", *names} <= set(results.flows):
@@ -173,8 +173,8 @@ def at_first(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether the most losses of these cells are of how flows began: longer runs have fewer."""
     if not len(early := _lost(results, cells, metric)):
         return False
-    means = {c.name: float(results.sample(metric, c.labels).mean()) for c in cells}
-    return max(means, key=lambda name: means[name]) in early.index
+    means = pd.Series({c.name: float(results.sample(metric, c.labels).mean()) for c in cells})
+    return bool(means.notna().any()) and means.idxmax() in early.index
 
 
 def losses(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
