@@ -3,31 +3,51 @@
 mod ways;
 
 use crate::scenario::{HandlerSpec, Scenario};
+use std::collections::BTreeSet;
+use ways::Ways;
 
 /// Handlers that act on a packet again at every hook that it meets.
 const AT_EVERY_HOOK: [&str; 2] = ["drop", "delay"];
 
 /// Sentences about a scenario, before it is run; none of one that is wrong.
 pub fn advice(scenario: &Scenario) -> Vec<String> {
-    let everywhere = scenario.handler.iter().filter_map(everywhere);
-    everywhere.chain(ways::sentences(scenario)).collect()
+    let Some(ways) = Ways::new(scenario) else {
+        return Vec::new();
+    };
+    let relays = ways.relays();
+    let everywhere = scenario.handler.iter();
+    let everywhere = everywhere.filter_map(|handler| everywhere_of(handler, &relays));
+    everywhere.chain(ways.sentences()).collect()
 }
 
 /// A handler that is at all hooks of its nodes, as none is said.
-fn everywhere(handler: &HandlerSpec) -> Option<String> {
+fn everywhere_of(handler: &HandlerSpec, relays: &BTreeSet<&str>) -> Option<String> {
     let name = &handler.config.name;
     if handler.config.hooks.is_some() || !AT_EVERY_HOOK.contains(&&name[..]) {
         return None;
     }
-    let (says, times) = match handler.nodes.is_empty() {
-        true => (
-            "neither `nodes` nor `hooks`: it acts at each hook of each node",
+    let everywhere = handler.nodes.is_empty();
+    let says = match everywhere {
+        true => "neither `nodes` nor `hooks`: it acts at each hook of each node",
+        false => "no `hooks`: it acts at each of its nodes'",
+    };
+    let mut nodes = handler.nodes.iter();
+    let passed = match everywhere {
+        true => !relays.is_empty(),
+        false => nodes.any(|node| relays.contains(&node[..])),
+    };
+    let (times, once) = match (passed, everywhere) {
+        (true, true) => (
             "10 on a way of three hops, and an answer as many",
+            "[\"forward\"] is once at each relay",
         ),
-        false => ("no `hooks`: it acts at each of its nodes'", "3 at a relay"),
+        (true, false) => ("3 at a relay", "[\"forward\"] is once at each relay"),
+        (false, _) => (
+            "2 where it begins and 2 where it ends, and an answer as many",
+            "[\"input\"] is once where packets end",
+        ),
     };
     Some(format!(
-        "handler {name} says {says}, of which a packet meets {times}. hooks = [\"forward\"] is \
-         once at each relay"
+        "handler {name} says {says}, of which a packet meets {times}. hooks = {once}"
     ))
 }

@@ -1040,6 +1040,11 @@ fn what_is_everywhere_and_what_stays_is_said_before_the_run() {
     );
     let forward = said(&format!("{drop}hooks = [\"forward\"]\n"));
     assert!(!forward.contains("Note: handler drop says"), "{forward}");
+    // Where packets begin and end nobody forwards.
+    let end = said(&format!("{drop}nodes = [\"n3\"]\n"));
+    let input = "a packet meets 2 where it begins and 2 where it ends, and an answer as many. \
+                 hooks = [\"input\"] is once where packets end";
+    assert!(end.contains(input), "{end}");
     let moves = "[[mobility]]\nkind = \"trace\"\nrows = [[0.5, \"n2\", 20.0, 5.0]]\n";
     let stays = "Note: nodes move, and routes go along the row all the time";
     assert!(said(&format!("{row}{moves}")).contains(stays));

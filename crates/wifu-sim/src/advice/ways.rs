@@ -17,13 +17,8 @@ const GOOD_ETX: f64 = 1.1;
 /// A pair of nodes, the lower number first.
 type Pair = [u16; 2];
 
-/// Sentences about the routes of a scenario.
-pub(super) fn sentences(scenario: &Scenario) -> Vec<String> {
-    Ways::new(scenario).map_or_else(Vec::new, |ways| ways.sentences())
-}
-
 /// What packets of a scenario's flows may go along as it begins, and what they go along.
-struct Ways<'a> {
+pub(super) struct Ways<'a> {
     scenario: &'a Scenario,
     plan: Plan,
     rows: Vec<Range<u16>>,
@@ -41,7 +36,8 @@ struct Cut {
 }
 
 impl Ways<'_> {
-    fn new(scenario: &Scenario) -> Option<Ways<'_>> {
+    /// None of a scenario that is wrong.
+    pub(super) fn new(scenario: &Scenario) -> Option<Ways<'_>> {
         let (plan, rows) = mesh::plan(scenario).ok()?;
         let fixed = Fixed::new(&scenario.routing, &plan, &rows).ok()?;
         let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
@@ -64,7 +60,19 @@ impl Ways<'_> {
         })
     }
 
-    fn sentences(&self) -> Vec<String> {
+    /// The nodes that packets of flows pass on their way.
+    pub(super) fn relays(&self) -> BTreeSet<&str> {
+        let inside = |path: &Vec<u16>| path.len().saturating_sub(1);
+        let relays = self
+            .flows
+            .iter()
+            .flat_map(|path| path.iter().take(inside(path)).skip(1));
+        let names = relays.map(|n| &self.plan.nodes[usize::from(*n)].name[..]);
+        names.collect()
+    }
+
+    /// What is to be said of routes.
+    pub(super) fn sentences(&self) -> Vec<String> {
         let kind = self.scenario.routing.kind;
         let plain = matches!(kind, RoutingKind::Auto | RoutingKind::Chain);
         let in_rows = plain && !self.rows.is_empty();
@@ -183,5 +191,5 @@ fn number(plan: &Plan, name: &str) -> Option<u16> {
 /// The node to which a direction of a wire leads.
 fn leads(plan: &Plan, direction: u32) -> u16 {
     let wire = &plan.wires[direction as usize / 2];
-    if direction % 2 == 0 { wire.b } else { wire.a }
+    if direction.is_multiple_of(2) { wire.b } else { wire.a }
 }
