@@ -436,6 +436,11 @@ def test_what_one_flow_takes_from_another_is_told(tmp_path: Path) -> None:
     alone = {"tcp-reno": _going(5.0), "tcp-newreno": _going(2.0, 2.0)}
     found = made(tmp_path / "c", alone, text=GOING.replace("copies = 2", ""))
     assert "other flows lack" not in said(found, "goodput@1")
+    # Who is not there in a third level says nothing of the two that it is there in.
+    three = GOING.replace('"tcp-newreno"]', '"tcp-newreno", "tcp-tahoe"]')
+    of = {"tcp-reno": _going(3.0, 2.0), "tcp-newreno": _going(2.0, 2.9), "tcp-tahoe": _going(2.0)}
+    found = made(tmp_path / "d", of, text=three)
+    assert words in said(found, "goodput@1")
 
 
 def test_answers_beside_a_load_that_carried_less_have_no_colour(tmp_path: Path) -> None:
@@ -465,6 +470,16 @@ def test_answers_beside_a_load_that_carried_less_have_no_colour(tmp_path: Path) 
     found = made(tmp_path / "e", of, text=filed)
     for metric in ("delay@3", "goodput@3"):
         assert why in unlike.reasons(found, found.plan.cells, metric), metric
+    # That a file is quicker may be why what has one protocol in all cells has less.
+    load = '[[scenario.flow]]\nfrom = "n1"\nto = "n2"\ncopies = 2\nprotocol = "tcp-sack"\n[vary]'
+    fixed = PLAN.replace("copies = 2", "").replace('"1M"', '"30k"').replace("[vary]", load)
+    beside = [own | {"protocol": "tcp-sack"} for own in _going(2.0, 2.0)]
+    lighter = [own | {"protocol": "tcp-sack"} for own in _going(1.0, 1.0)]
+    of = {"tcp-reno": [{"bytes": 30_000, "last_byte_s": 2.0}, *beside],
+          "tcp-newreno": [{"bytes": 30_000, "last_byte_s": 0.5}, *lighter]}  # fmt: skip
+    found = made(tmp_path / "f", of, text=fixed)
+    for metric in ("delay@1", "delay", "goodput@1"):
+        assert why not in unlike.reasons(found, found.plan.cells, metric), metric
     # Whose protocol the levels change is the load, also if it asks again and again.
     pages = text.replace("copies = 2", 'app = "http"\ncopies = 2')
     of = {"tcp-reno": flows(2.0, 0.2), "tcp-newreno": flows(1.0, 0.1)}

@@ -21,15 +21,15 @@ def _found(results: Results, cells: Sequence[Cell], only: int) -> tuple[float, f
     """
     rows = carriers(rows_of(results, cells))
     rates = rows.groupby(["cell", "flow"])["goodput_bps"].mean().astype(float).unstack()
-    # Who is not there in one of two cells lacks nothing.
-    rates = rates.dropna(axis=1) / 1e6
-    if only not in rates or rates.shape[1] < 2:
+    if only not in rates:
         return 0.0, 0.0, "", ""
-    own, others = rates[only], rates.drop(columns=only).sum(axis=1)
+    own, others = rates[only] / 1e6, rates.drop(columns=only) / 1e6
     pairs = [
-        (float(own[a] - own[b]), float(others[b] - others[a]), a, b)
+        (gain, loss, a, b)
         for a, b in ahead(own, MORE)
-        if others[b] - others[a] > TAKEN * (own[a] - own[b])
+        # Who is not there in one of the two lacks nothing.
+        if (loss := float((others.loc[b] - others.loc[a]).sum()))
+        > TAKEN * (gain := float(own[a] - own[b]))
     ]
     return max(pairs, default=(0.0, 0.0, "", ""))
 

@@ -89,17 +89,20 @@ def _answers(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[L
     """Cells whose answers are quicker beside flows that go on: these are the load."""
     base, only = parts(metric)
     asking = {(c.name, n) for c in cells for n, flow in flows_of(c) if flow.get("app") in SIZED}
-    told = base in OF_FINISHED and only in {None, *(n for _, n in asking)}
-    # What is on the way may have made both the load less and answers quicker.
-    if not told or not of_protocols(cells):
+    # The goodput of a file alone is its size by its time.
+    times = base in OF_FINISHED or (base == "goodput" and only is not None)
+    if not times or only not in {None, *(n for _, n in asking)}:
         return []
     rows = rows_of(results, cells)
-    # Of a flow alone what has another protocol in some of these cells is the load, asking or not.
+    # What is on the way, or a file that is quicker, may have made the load less.
     kinds = protocols(rows, cells).groupby(rows["flow"]).nunique()
     changed = rows["flow"].map(kinds).gt(1) & rows["flow"].ne(only or 0)
+    # Of a flow alone what has another protocol in some of these cells is the load, asking or not.
     load = rows[(~of_these(rows, asking) & going(rows, cells)) | (changed & (only is not None))]
     load = load[load["flow_protocol"].ne("udp")]
-    return _less(good(results, cells, metric), load) if len(load) else []
+    if not changed[load.index].any():
+        return []
+    return _less(good(results, cells, metric), load)
 
 
 def _beside(results: Results, cells: Sequence[Cell], metric: str) -> Iterable[Less]:

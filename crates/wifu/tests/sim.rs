@@ -1052,7 +1052,8 @@ fn what_is_everywhere_and_what_stays_is_said_before_the_run() {
     let follows = format!("{row}{moves}[routing]\nkind = \"etx\"\n");
     assert!(!said(&follows).contains(stays));
     let listed =
-        "[routing]\nkind = \"static\"\nroutes = [{ from = \"n1\", to = \"n3\", via = \"n2\" }]\n";
+        "[routing]\nkind = \"static\"\nroutes = [{ from = \"n1\", to = \"n3\", via = \"n3\" }, \
+                  { from = \"n3\", to = \"n1\", via = \"n1\" }]\n";
     let static_ways = said(&format!("{row}{moves}{listed}"));
     assert!(static_ways.contains("nodes move, and routes are those that are listed"));
 }
@@ -1085,17 +1086,11 @@ fn ways_around_a_cut_are_said_before_the_run() {
     let square = |at: &str| {
         let folder = Folder::new("square");
         let path = folder.file("scenario.toml");
-        let joined = [("n1", "n2"), ("n2", "n4"), ("n1", "n3"), ("n3", "n4")].map(|(a, b)| {
-            format!("[[topology.link]]\nfrom = \"{a}\"\nto = \"{b}\"\nsnr_db = 25.0\n")
-        });
-        let nodes =
-            ["n1", "n2", "n3", "n4"].map(|n| format!("[[topology.node]]\nname = \"{n}\"\n"));
         let text = format!(
-            "{}{}[stop]\ntime = \"1s\"\n[[flow]]\nfrom = \"n1\"\nto = \"n4\"\n\
-             protocol = \"tcp-sack\"\n[[event]]\nat = \"{at}\"\ncut = [\"n1\", \"n2\"]\n\
-             [[event]]\nat = \"0.9s\"\ncut = [\"n3\", \"n4\"]\n",
-            nodes.concat(),
-            joined.concat()
+            "[topology]\nmatrix = {{ snr_db = [[0, 25, 25, -99], [25, 0, -99, 25], \
+             [25, -99, 0, 25], [-99, 25, 25, 0]] }}\n[stop]\ntime = \"1s\"\n[[flow]]\n\
+             from = \"n1\"\nto = \"n4\"\nprotocol = \"tcp-sack\"\n[[event]]\nat = \"{at}\"\n\
+             cut = [\"n1\", \"n2\"]\n[[event]]\nat = \"0.9s\"\ncut = [\"n3\", \"n4\"]\n"
         );
         std::fs::write(&path, text).expect("a folder of its own");
         let ran = sim(&format!("--scenario {path}"));
