@@ -78,6 +78,14 @@ def test_limits_that_the_topology_says_count() -> None:
         assert [d.attempts for d in found] == ([] if told is None else [told])
 
 
+@pytest.mark.parametrize("key", ["radio", "topology.radio"])
+def test_a_limit_that_makes_both_try_as_often_is_no_difference_wherever_it_stands(key: str) -> None:
+    table = (
+        f'[vary.rts]\non = {{ "{key}.rts_threshold" = 0, "{key}.attempts_long" = 7 }}\noff = {{}}'
+    )
+    assert alike.differences(levels(table)) == []
+
+
 def test_an_axis_of_attempts_is_no_news() -> None:
     assert alike.differences(levels('[vary.rts]\nx = { "radio.attempts" = 2 }\ny = {}')) == []
     both = '[vary.rts]\nx = { "radio.attempts" = 2, "radio.rts_threshold" = 0 }\ny = {}'

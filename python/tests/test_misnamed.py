@@ -92,3 +92,84 @@ def test_a_rate_control_that_has_to_learn_beside_a_fixed_rate_is_told() -> None:
     assert any(words in told for told in misnamed.warnings(plans.parse(text)))
     bulk = text.replace('app = "file"\nbytes = "100k"\n', "")
     assert not any(words in told for told in misnamed.warnings(plans.parse(bulk)))
+
+
+MESH = """
+name = "m"
+pair = "control"
+[scenario]
+TOPOLOGY
+[[scenario.flow]]
+from = "FROM"
+to = "n4"
+protocol = "tcp-newreno"
+FLOW
+[vary.control]
+fixed = { FIXED }
+minstrel = { MINSTREL }
+"""
+FILE = 'app = "file"\nbytes = "100k"'
+GATEWAY = """topology.words = "linear,4"
+topology.node = [{ name = "s", wired_only = true }]
+topology.wire = [{ a = "s", b = "n1", rate = "100Mb/s" }]"""
+LEARNS = "a file that is the first traffic of its links"
+SLOWEST = "frames are sent at the slowest rate of the standard"
+
+
+def controls(
+    fixed: str, minstrel: str, topology: str = "", flow: str = FILE, begin: str = "n1"
+) -> list[str]:
+    words = topology or 'topology.words = "linear,4"'
+    text = MESH.replace("TOPOLOGY", words).replace("FLOW", flow).replace("FROM", begin)
+    return misnamed.warnings(
+        plans.parse(text.replace("FIXED", fixed).replace("MINSTREL", minstrel))
+    )
+
+
+@pytest.mark.parametrize(
+    ("fixed", "minstrel", "topology", "begin"),
+    [
+        ("", '"radio.rate_control" = "minstrel"', "", "n1"),
+        ("", '"topology.radio.rate_control" = "minstrel"', "", "n1"),
+        ("", '"topology.words" = "linear,4,rate_control=minstrel"', "", "n1"),
+        ("", '"topology.node" = [{ name = "n1", radio.rate_control = "minstrel" }]', "", "n1"),
+        ("", '"radio.rate_control" = "minstrel"', GATEWAY, "s"),
+    ],
+)
+def test_a_rate_control_is_told_whoever_says_it(
+    fixed: str, minstrel: str, topology: str, begin: str
+) -> None:
+    told = controls(fixed, minstrel, topology, begin=begin)
+    assert [LEARNS in " ".join(told), SLOWEST in " ".join(told)] == [True, True]
+    rate = (GATEWAY + "\n" if topology else 'topology.words = "linear,4"\n') + "radio.rate = '24M'"
+    told = controls(fixed, minstrel, rate, begin=begin)
+    assert [LEARNS in " ".join(told), SLOWEST in " ".join(told)] == [True, False]
+    bulk = controls(fixed, minstrel, topology, flow="", begin=begin)
+    assert LEARNS not in " ".join(bulk)
+
+
+@pytest.mark.parametrize(
+    ("flow", "told"),
+    [
+        ('app = "request"\nresponse = "100k"\ncount = 1', True),
+        ('app = "http"\npause = "1s"\ncount = 1', True),
+        ('app = "trace"\nrows = [[0.0, 100000]]', True),
+        ('app = "bulk"\nstop_at = "5s"', False),
+        ('app = "bulk"\n[scenario.stop]\npackets = 70', True),
+    ],
+)
+def test_what_ends_with_its_bytes_is_a_file_to_who_learns(flow: str, told: bool) -> None:
+    assert (
+        LEARNS in " ".join(controls("", '"radio.rate_control" = "minstrel"', flow=flow))
+    ) is told
+
+
+@pytest.mark.parametrize("key", ["radio.rate", "topology.radio.rate"])
+def test_rates_that_minstrel_begins_at_are_told_whoever_says_them(key: str) -> None:
+    topology = 'topology.words = "linear,4,rate_control=minstrel"'
+    told = controls(f'"{key}" = "6M"', f'"{key}" = "24M"', topology)
+    assert "radio.rate is where it begins" in told[0]
+    sets = controls('"topology.set" = "TB-A"', '"topology.set" = "TB-B"', topology)
+    assert "radio.rate is where it begins" not in " ".join(sets)
+    wired = 'topology.words = "linear,4,wire=5Mb/s"'
+    assert controls("", "", wired) == []

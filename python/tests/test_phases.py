@@ -1,6 +1,7 @@
 """Flows over wires on which nothing is random keep step at a full queue."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_cautions import said
@@ -68,6 +69,12 @@ def browser(begin: str, end: str) -> str:
         (plan('["20us"]'), True),
         (plan(flow=browser("n1", "n4")), False),
         (plan(flow=browser("n3", "n2")), False),
+        (plan(more='host.queue = { kind = "codel", nodes = ["n3"] }'), False),
+        (plan(more='host.queue = { kind = "codel", nodes = ["n1", "n4"] }'), True),
+        (plan(more='handler = [{ use = "drop", p = 0.01, nodes = ["n3"] }]'), False),
+        (plan(more='handler = [{ use = "drop", p = 0.01 }]'), False),
+        (plan(more='handler = [{ use = "logger" }]'), True),
+        (plan(more='handler = [{ use = "delay", t = "1ms", nodes = ["n3"] }]'), True),
     ],
 )
 def test_what_is_random_breaks_the_step(given: plans.Plan, step: bool) -> None:
@@ -91,7 +98,7 @@ def test_wires_of_words_and_radios(words: str, step: bool) -> None:
     scenario = {"topology": {"words": words}, "flow": [flow, flow]}
     assert phases.in_step(scenario) is step
     assert not phases.in_step({**scenario, "flow": [flow]}), "one flow shares with nobody"
-    assert outlets.wires_of({}) == []
+    assert outlets.wires_of({}) == ()
 
 
 @pytest.mark.parametrize(
@@ -107,6 +114,46 @@ def test_servers_behind_a_gateway_keep_step_too(rate: str, begin: str, step: boo
     starts, end = (("s1", "s2"), "n2") if begin == "s" else (("n2", "n1"), "s1")
     flows = [{"from": start, "to": end, "protocol": "tcp-sack"} for start in starts]
     assert phases.in_step({"topology": topology, "flow": flows}) is step
+
+
+@pytest.mark.parametrize(
+    ("more", "step"),
+    [
+        ({"radio": {"rate": "24Mb/s"}}, True),
+        ({"topology": {"radio": {"rate": "24Mb/s"}}}, True),
+        ({"topology": {"set": "TB-A"}}, True),
+        ({"topology": {"node": [{"name": "n1", "radio": {"rate": "9Mb/s"}}]}}, False),
+        ({}, False),
+    ],
+)
+def test_radios_are_wider_than_wires_whoever_says_their_rate(
+    more: dict[str, Any], step: bool
+) -> None:
+    nodes = [{"name": name, "wired_only": True} for name in ("s1", "s2", "r")]
+    ends = [("s1", "r"), ("s2", "r"), ("r", "n1")]
+    wires = [{"a": a, "b": b, "rate": "5Mb/s", "delay": "5ms"} for a, b in ends]
+    own: dict[str, Any] = {"words": "linear,2", "wire": wires, **more.get("topology", {})}
+    own["node"] = [*nodes, *own.get("node", [])]
+    flows = [{"from": start, "to": "n2", "protocol": "tcp-sack"} for start in ("s1", "s2")]
+    assert phases.in_step({**more, "topology": own, "flow": flows}) is step
+
+
+def test_handlers_and_traces_beside_the_way_break_no_step() -> None:
+    nodes = [{"name": name, "wired_only": True} for name in "abrcd"]
+    ends = [("a", "r"), ("b", "r"), ("r", "c"), ("c", "d")]
+    wires = [{"a": a, "b": b, "rate": "10Mb/s", "queue": 50} for a, b in ends]
+    flow = {"to": "c", "protocol": "tcp-newreno", "app": "trace", "rows": [[0, 8_000_000]]}
+    scenario: dict[str, Any] = {
+        "topology": {"node": nodes, "wire": wires},
+        "flow": [{**flow, "from": "a"}, {**flow, "from": "b"}],
+    }
+    assert phases.in_step(scenario), "a trace that writes all at once is a file"
+    late = {**flow, "rows": [[0, 1_000], [2, 8_000_000]]}
+    other = [{**late, "from": "a"}, {**late, "from": "b"}]
+    assert not phases.in_step({**scenario, "flow": other})
+    for nodes_of, step in ((["d"], True), (["r"], False), (["a"], False)):
+        dropping = [{"use": "drop", "p": 0.1, "nodes": nodes_of}]
+        assert phases.in_step({**scenario, "handler": dropping}) is step
 
 
 def test_shares_by_such_a_step_have_no_colour(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def test_radios_behind_a_full_wire_are_told(tmp_path: Path) -> None:
     wires = [{"from": "s", "to": "g", "packets": 100, "bytes": 120_000}]
     flows = [{"start_s": 1.0, "last_byte_s": 2.0}]
     topology = {"wire": [{"a": "s", "b": "g", "rate": "1Mb/s", "overhead": 0}]}
+    topology["node"] = [{"name": name, "wired_only": True} for name in "sg"]
     told = narrow.columns({"wires": wires, "flows": flows}, {"topology": topology})
     assert told == {"fullest_wire": 0.96}
     assert narrow.columns({"flows": flows}, {"topology": topology}) == {}
@@ -152,7 +153,9 @@ def test_placements_that_were_drawn_again_are_told() -> None:
 
 
 def test_standards_at_their_slowest_rates_are_told() -> None:
-    text = PLAN + '[vary.standards]\na = {}\nb = { "channel.standard" = "802.11b" }\n'
+    places = [f'{{ name = "n{n}", position = [{n}.0, 0.0, 0.0] }}' for n in (1, 2)]
+    text = PLAN.replace('topology.words = "linear,2"', f"topology.node = [{', '.join(places)}]")
+    text += '[vary.standards]\na = {}\nb = { "topology.channel.standard" = "802.11b" }\n'
     assert any("1 Mb/s of 802.11b" in w for w in misnamed.warnings(plans.parse(text)))
 
 

@@ -36,13 +36,13 @@ def draws(scenario_json: str, names: list[str] = ...) -> str:
 def testbed(scenario_json: str) -> str:
     """The `world` of the set and the flows' `protocols` as they are in it, as JSON."""
 
-def buffers(scenario_json: str) -> str:
-    """How many packets wait at the radios of a scenario: a list of queue and ring."""
-
-def attempts(scenario_json: str) -> str:
-    """How often radios try a frame with a whole packet, as JSON: a list of `data` and, if such a
-    frame is announced by one, of `rts`, or null; each pair once.
+def network(scenario_json: str) -> str:
+    """The nodes with their radios and the wires of a scenario, defaults and what the testbed says
+    in place, and what of them is drawn once for a run, as JSON.
     """
+
+def routes(scenario_json: str, ends: list[tuple[str, str]]) -> str:
+    """The routes between pairs of nodes when a scenario begins, as JSON: a list of names each."""
 
 def spurts(words: str, stream: str, payload: int, seconds: float) -> str:
     """When a flow of `onoff` over `udp` sends: `spurts` of (begin, count) and `gap`, as JSON."""

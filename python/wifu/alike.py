@@ -327,7 +327,7 @@ def _attempts(
     one, two = (tries.radios(plan.runner, cell) for cell in cells)
     if one is None or two is None or one.announced == two.announced:
         return None, scenario
-    rest = {k: v for k, v in scenario.items() if k not in tries.LIMITS}
+    rest = {k: v for k, v in scenario.items() if not tries.LIMIT.fullmatch(k)}
     return ((one.words(), two.words()) if one.limits != two.limits else None), rest
 
 

@@ -5,14 +5,11 @@ what others would draw. And runs that draw nothing, of which there is one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from wifu import values
 from wifu.cells import Cell
-from wifu.errors import LabError
 from wifu.metrics import parts
-from wifu.outlets import topology_of
+from wifu.network import network
 from wifu.rows import RATES, Results, carriers, rows_of
 from wifu.stamps import first
 
@@ -67,22 +64,14 @@ def exact(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 def _once(scenario: Mapping[str, Any], took: float) -> Iterator[str]:
     """What a run draws once, or hardly more often while so many seconds pass."""
-    topology = topology_of(scenario)
-    propagation = _table(scenario, topology, "propagation")
-    random = str(topology.get("words", "")).startswith("random,")
-    if random or _table({}, topology, "placement").get("kind") == "uniform":
+    told = network(scenario)
+    if told is None:
+        return
+    if told.scattered:
         yield "where nodes stand"
-    if any(propagation.get(key) for key in ("shadowing_db", "asymmetry_db")):
+    if told.shadowed:
         yield "shadowing"
     if any(table.get("kind") == "waypoint" for table in scenario.get("mobility") or []):
         yield "where nodes walk"
-    fading = _table(scenario, topology, "fading")
-    with suppress(LabError):
-        if fading.get("sigma_db") and values.seconds(fading.get("tau", "1s")) > SLOW * took:
-            yield "slow fading"
-
-
-def _table(scenario: Mapping[str, Any], topology: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """A table of the scenario's own, laid over that of its topology."""
-    given = (topology.get(key), scenario.get(key))
-    return {k: v for table in given if isinstance(table, Mapping) for k, v in table.items()}
+    if any(tau > SLOW * took for _, tau in told.fading):
+        yield "slow fading"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from typing import Any
 
 from wifu import _native
-from wifu.cells import Level
-from wifu.outlets import topology_of, wires_of
+from wifu.cells import Cell, Level
+from wifu.network import Node
+from wifu.network import network as of
 from wifu.plan import Plan
 from wifu.rows import flows_of
 from wifu.runner import split
@@ -16,6 +16,9 @@ from wifu.values import Value
 
 SHORT = {"bytes", "count"}
 """Keys of flows that end."""
+
+COUNTED = {"packets", "requests"}
+"""Keys of `stop` by which runs end with what was carried."""
 
 
 def warnings(plan: Plan) -> list[str]:
@@ -130,30 +133,30 @@ def _first_rates(plan: Plan) -> list[str]:
     """Levels of a rate that an algorithm chooses, and only begins at; and an algorithm beside a
     fixed rate that nobody chose.
     """
-    radios = [_radio(cell.scenario) for cell in plan.cells if _radios(cell.scenario)]
-    own = [radio for radio in radios if radio.get("rate_control") == "minstrel"]
-    fixed = [radio for radio in radios if radio.get("rate_control", "fixed") == "fixed"]
+    radios = [(cell, nodes) for cell in plan.cells if (nodes := _radios(cell))]
+    own = [node for _, nodes in radios for node in nodes if node.rate_control == "minstrel"]
+    fixed = [nodes for _, nodes in radios if all(n.rate_control == "fixed" for n in nodes)]
+    unsaid = any(node.rate_by == "standard" for nodes in fixed for node in nodes)
     told = []
-    if len({str(radio.get("rate")) for radio in own}) > 1:
+    if len({node.rate for node in own}) > 1 and any(node.rate_by == "plan" for node in own):
         told.append(
             "with radio.rate_control = minstrel radio.rate is where it begins, and no rate at "
             "which frames are sent all along."
         )
-    if own and any("rate" not in radio and "set" not in radio for radio in fixed):
+    if own and unsaid:
         told.append(
             "with radio.rate_control = fixed, and no radio.rate, frames are sent at the slowest "
             "rate of the standard: what minstrel gains beside it is more than it gains beside the "
             "best fixed one (an axis of radio.rate shows which that is)."
         )
-    files = any(SHORT & set(flow) for cell in plan.cells for _, flow in flows_of(cell))
-    if own and fixed and files:
+    if own and fixed and any(_short(cell) for cell, _ in radios):
         told.append(
             "minstrel begins at radio.rate, and learns from what is sent: a file that is the first "
             "traffic of its links is of what it does not know yet, where a fixed rate has nothing "
             "to learn (a larger file, or one after others, tells what it does then)."
         )
-    standards = {str(radio.get("standard")) for radio in radios}
-    if len(standards) > 1 and any("rate" not in r and "set" not in r for r in fixed):
+    standards = {found.standard for cell, _ in radios if (found := of(cell.scenario))}
+    if len(standards) > 1 and unsaid:
         told.append(
             "without radio.rate frames are sent at the slowest rate of the standard (1 Mb/s of "
             "802.11b, 6 Mb/s of the others): standards are compared by that."
@@ -161,24 +164,16 @@ def _first_rates(plan: Plan) -> list[str]:
     return told
 
 
-def _radios(scenario: Mapping[str, Any]) -> bool:
-    """Whether radios are what is asked about: not of wires alone, nor of nodes with their own."""
-    topology = topology_of(scenario)
-    if wires_of(topology):
-        return False
-    nodes = [node for node in topology.get("node") or [] if isinstance(node, Mapping)]
-    return not any("rate" in (node.get("radio") or {}) for node in nodes)
+def _radios(cell: Cell) -> list[Node]:
+    """The radios of a cell that somebody hears: what wires join beside them is no matter."""
+    told = of(cell.scenario)
+    return told.heard if told else []
 
 
-def _radio(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a scenario says of all radios; with `set` where a testbed says the rest."""
-    topology = topology_of(scenario)
-    own, given = scenario.get("radio"), topology.get("radio")
-    told = {k: v for r in (given, own) if isinstance(r, Mapping) for k, v in r.items()}
-    channel = [r.get("channel") for r in (topology, scenario)]
-    named = {k: v for c in channel if isinstance(c, Mapping) for k, v in c.items()}
-    known = "set" in topology or "rate" in str(topology.get("words", ""))
-    return told | {"standard": named.get("standard", "802.11a")} | ({"set": True} if known else {})
+def _short(cell: Cell) -> bool:
+    """Whether some flow ends with what it has to send, or a run with what was carried."""
+    ends = any(flow.get("app") == "trace" or SHORT & set(flow) for _, flow in flows_of(cell))
+    return ends or bool(COUNTED & set(cell.scenario.get("stop") or {}))
 
 
 def _broadcasts(plan: Plan) -> list[str]:

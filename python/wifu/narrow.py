@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from wifu import values
 from wifu.cells import Cell
-from wifu.errors import LabError
 from wifu.metrics import parts
+from wifu.network import network
 from wifu.outlets import topology_of, wires_of
 from wifu.rows import RATES, Results, alongside
 from wifu.stamps import first
 
 FULL = 0.93
 """From such a share of its rate on that a wire carried, it was what held flows up."""
-
-OVERHEAD = 38
-"""Bytes that a packet costs beside its own, where a wire does not say it (`[[wire]]`)."""
 
 MOST = 4
 """Cells that are named."""
@@ -32,10 +27,8 @@ def columns(outcome: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str
     if not wires:
         return {}
     rates: dict[frozenset[str], tuple[float, float]] = {}
-    for wire in wires_of(topology_of(scenario)):
-        with suppress(LabError, KeyError, TypeError):
-            ends = frozenset((str(wire["a"]), str(wire["b"])))
-            rates[ends] = values.rate(wire["rate"]), float(wire.get("overhead", OVERHEAD))
+    for wire in wires_of(scenario):
+        rates[frozenset((wire.a, wire.b))] = wire.rate, wire.overhead
     flows = outcome.get("flows") or []
     last = max((f.get("last_byte_s") or 0.0 for f in flows), default=0.0)
     took = last - min((f.get("start_s") or 0.0 for f in flows), default=0.0)
@@ -68,16 +61,18 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     )
 
 
-RADIO = ("radio", "channel", "propagation", "fading")
-"""Tables of a scenario, and of its topology, that are of radios."""
+OTHERS = ("interferer", "transport", "host", "set")
+"""Tables and names of a topology that are of more than its nodes, radios and wires."""
 
 
 def _of_radios(cells: Sequence[Cell]) -> bool:
     """Whether cells are the same but for their radios."""
+    return len(cells) > 1 and len({_rest(cell.scenario) for cell in cells}) == 1
 
-    def rest(cell: Cell) -> str:
-        topology = topology_of(cell.scenario)
-        others = {k: v for k, v in cell.scenario.items() if k not in (*RADIO, "topology")}
-        return str([others, {k: v for k, v in topology.items() if k not in RADIO}])
 
-    return len(cells) > 1 and len({rest(cell) for cell in cells}) == 1
+def _rest(scenario: Mapping[str, Any]) -> str:
+    """A scenario without its radios: where which nodes stand, wires, and what else is said."""
+    told, given = network(scenario), topology_of(scenario)
+    nodes = [(node.name, node.place, node.radio) for node in told.nodes] if told else []
+    others = {k: v for k, v in scenario.items() if k not in ("radio", "topology")}
+    return str([others, [given.get(key) for key in OTHERS], nodes, told and told.wires])

@@ -4,25 +4,16 @@ a wire, or that of its radio, which is one for all neighbours.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
-from wifu.cells import listed_flows
+from wifu.cells import Cell, listed_flows
 from wifu.flows import layer_of
+from wifu.network import Wire, network, routes
 from wifu.plan import Plan
-from wifu.rings import buffers
 from wifu.stamps import first
 from wifu.toml import laid_over
-
-WIRE = 1000
-"""Packets that wait in front of a wire that says nothing of it (`[[wire]]`)."""
-
-PLACING = ("chain", "matrix", "placement", "set")
-"""Keys of a topology by which its nodes hear each other."""
 
 Scenario = Mapping[str, Any]
 Wires = Mapping[str, Mapping[str, int]]
@@ -49,21 +40,19 @@ class Outlet:
 
 def outlet(scenario: Scenario, node: str, to: str) -> Outlet | None:
     """The queue of a node that takes what it sends to another; none where several may."""
-    topology = topology_of(scenario)
-    wires = _wires(json.dumps(topology, sort_keys=True, default=str))
+    wires = _wires(scenario)
     own = wires.get(node, {})
-    if on_air(topology, node):
-        return None if own else _of_radio(scenario, topology, node)
-    air = {n for n in {*wires, *_named(topology)} if on_air(topology, n)}
-    ways = [b for b in own if to in _beyond(wires, air, b, node)]
+    if on_air(scenario, node):
+        return None if own else _of_radio(scenario, node)
+    ways = [b for b in own if to in _beyond(wires, _air(scenario), b, node)]
     return Outlet(node, ways[0], own[ways[0]]) if len(ways) == 1 else None
 
 
 def passes(scenario: Scenario, ends: tuple[str, str], node: str) -> bool:
     """Whether what goes between two ends may pass a node: over wires if no way leads around it."""
-    topology = topology_of(scenario)
-    wires = _wires(json.dumps(topology, sort_keys=True, default=str))
-    around = not on_air(topology, node) and ends[1] in _beyond(wires, set(), ends[0], node)
+    around = not on_air(scenario, node) and ends[1] in _beyond(
+        _wires(scenario), set(), ends[0], node
+    )
     return node not in ends and not around
 
 
@@ -85,57 +74,41 @@ def topology_of(scenario: Scenario) -> dict[str, Any]:
         return given  # what is wrong is told where it is checked
 
 
-def wires_of(topology: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The wires of a topology: its list, or those of its words, which that replaces."""
-    return topology.get("wire") or _of_words(str(topology.get("words", "")))
+def wires_of(scenario: Scenario) -> tuple[Wire, ...]:
+    """The wires of a scenario."""
+    told = network(scenario)
+    return told.wires if told else ()
 
 
-@lru_cache(maxsize=4096)
-def _wires(topology: str) -> Wires:
+def _wires(scenario: Scenario) -> Wires:
     """The other ends of each node's wires."""
     found: dict[str, dict[str, int]] = {}
-    for wire in wires_of(json.loads(topology)):
-        a, b, queue = str(wire.get("a")), str(wire.get("b")), int(wire.get("queue", WIRE))
-        found.setdefault(a, {})[b] = found.setdefault(b, {})[a] = queue
+    for wire in wires_of(scenario):
+        for one, other in ((wire.a, wire.b), (wire.b, wire.a)):
+            found.setdefault(one, {})[other] = wire.queue
     return found
 
 
-def _of_words(words: str) -> list[dict[str, Any]]:
-    shape, *rest = [w.strip() for w in words.split(",")]
-    keys = dict(w.split("=", 1) for w in rest if "=" in w)
-    if "wire" not in keys:
-        return []
-    sizes = [int(w) for w in rest if w.isdigit()]
-    nodes = [f"n{k}" for k in range(1, 1 + (sizes[0] if shape == "linear" and sizes else 2))]
-    own: dict[str, Any] = {key: keys[key] for key in ("queue", "variation", "loss") if key in keys}
-    own["rate"] = keys["wire"]
-    return [{"a": a, "b": b, **own} for a, b in pairwise(nodes)]
-
-
-def _named(topology: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    return {str(node.get("name")): node for node in topology.get("node") or []}
-
-
-def on_air(topology: Mapping[str, Any], node: str) -> bool:
+def on_air(scenario: Scenario, node: str) -> bool:
     """Whether a node has a radio that something hears: of one without a place nobody knows how
     loud it is.
     """
-    own = _named(topology).get(node, {})
-    shaped = "words" in topology and not _of_words(str(topology["words"]))
-    linked = any(node in (e.get("from"), e.get("to")) for e in topology.get("link") or [])
-    placed = "position" in own or any(key in topology for key in PLACING)
-    return not own.get("wired_only") and (shaped or linked or placed)
+    told = network(scenario)
+    own = told.node(node) if told else None
+    return own is not None and own.heard
 
 
-def _of_radio(scenario: Scenario, topology: Mapping[str, Any], node: str) -> Outlet | None:
-    """The queue of a node's radio: the usual one, but for what the node says itself."""
-    bare = [{k: v for k, v in n.items() if k != "radio"} for n in _named(topology).values()]
-    pairs = buffers({**scenario, "topology": {**topology, "node": bare}})
-    own = _named(topology).get(node, {}).get("radio") or {}
-    if not pairs:
-        return None  # what is wrong is told where it is checked
-    queue, ring = pairs[0]
-    return Outlet(node, "", int(own.get("queue", queue)), int(own.get("ring", ring)))
+def _air(scenario: Scenario) -> set[str]:
+    """The nodes of which that is so."""
+    told = network(scenario)
+    return {node.name for node in told.heard} if told else set()
+
+
+def _of_radio(scenario: Scenario, node: str) -> Outlet | None:
+    """The queue of a node's radio."""
+    told = network(scenario)
+    own = told.node(node) if told else None
+    return Outlet(node, "", own.queue, own.ring) if own else None
 
 
 def _beyond(wires: Wires, air: set[str], begin: str, without: str) -> set[str]:
@@ -162,7 +135,7 @@ def _lengths(plan: Plan) -> list[str]:
     """Lengths of queues that are compared at nodes where transports wait for room instead, in front
     of what may be the narrowest link of the way.
     """
-    found: dict[tuple[int, str], set[int]] = {}
+    found: dict[tuple[int, str], dict[int, list[Cell]]] = {}
     for cell in plan.cells:
         flows = list(listed_flows(cell.scenario))
         for n, flow in flows:
@@ -171,10 +144,14 @@ def _lengths(plan: Plan) -> list[str]:
             plain = flow.get("protocol") != "udp" and discipline(cell.scenario, node) is None
             # What comes from elsewhere may fill a queue.
             alone = all(node in data_ends(other) for _, other in flows)
-            near = at is not None and (at.toward or _neighbours(cell.scenario, (node, to)))
-            if at is not None and near and plain and alone:
-                found.setdefault((n, node), set()).add(at.queue)
-    own = [f"flow {n} at {at}" for (n, at), lengths in found.items() if len(lengths) > 1]
+            if at is not None and plain and alone:
+                found.setdefault((n, node), {}).setdefault(at.queue, []).append(cell)
+    own = [
+        f"flow {n} at {at}"
+        for (n, at), lengths in found.items()
+        if len(lengths) > 1
+        and sum(any(_next_to(cell, n) for cell in cells) for cells in lengths.values()) > 1
+    ]
     if not own:
         return []
     return [
@@ -191,13 +168,19 @@ def data_ends(flow: Mapping[str, Any]) -> tuple[str, str]:
     return (end, begin) if flow.get("app") == "request" else (begin, end)
 
 
-def _neighbours(scenario: Scenario, both: tuple[str, str]) -> bool:
-    """Whether both ends of a flow stand beside each other in a chain of radios."""
-    words = str(topology_of(scenario).get("words", "")).partition(",")[0].strip()
-    ends = [end.removeprefix("n") for end in both]
-    if words != "linear" or not all(end.isdigit() for end in ends):
+def _next_to(cell: Cell, n: int) -> bool:
+    """Whether the queue where a flow's data begins is that of the link to what may be the narrowest
+    one: of a wire, or of the radio from which it is one hop to the end, in all runs.
+    """
+    scenario = cell.scenario
+    node, to = data_ends(dict(listed_flows(scenario))[n])
+    at, told = outlet(scenario, node, to), network(scenario)
+    if at is None or told is None or at.toward:
+        return at is not None
+    if told.scattered or told.shadowed or scenario.get("mobility"):
         return False
-    return abs(int(ends[0]) - int(ends[1])) == 1
+    (way,) = routes(scenario, [(node, to)])
+    return len(way) == len((node, to))
 
 
 def _disciplines(plan: Plan) -> list[str]:
@@ -206,7 +189,7 @@ def _disciplines(plan: Plan) -> list[str]:
     for cell in plan.cells:
         for n, flow in listed_flows(cell.scenario):
             if flow.get("protocol") != "udp":
-                at = str(flow.get("from"))
+                at, _ = data_ends(flow)
                 kinds.setdefault((n, at), set()).add(discipline(cell.scenario, at))
     found = [f"flow {n} at {at}" for (n, at), own in kinds.items() if None in own and len(own) > 1]
     if not found:

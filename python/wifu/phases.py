@@ -10,7 +10,7 @@ start changes nothing of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from wifu import values
@@ -18,7 +18,8 @@ from wifu.cells import Cell, listed_flows
 from wifu.cutoff import OF_FINISHED
 from wifu.errors import LabError
 from wifu.metrics import parts
-from wifu.outlets import data_ends, on_air, topology_of, wires_of
+from wifu.network import Network, network, routes
+from wifu.outlets import data_ends, discipline, on_air, topology_of
 from wifu.plan import Plan
 from wifu.rows import RATES, SHARES, Results
 from wifu.stamps import first
@@ -27,6 +28,11 @@ RANDOM = ("http", "onoff", "trace")
 """Applications whose packets are in step with nothing; over connections, which fill what there is.
 Datagrams that talk and pause are too few to break a step.
 """
+
+STEADY = (
+    "null", "logger", "delay", "delay-collector", "link-notice", "tpa-shim", "snoop",
+)  # fmt: skip
+"""Handlers to which all packets are alike: none is lost by chance, and all are held as long."""
 
 PACKET = 12_000
 """Bits of a packet: a step is broken by what varies by as long as that takes at a bottleneck."""
@@ -48,41 +54,54 @@ Scenario = Mapping[str, Any]
 
 def in_step(scenario: Scenario) -> bool:
     """Whether several flows over connections cross wires alone, and nothing there is random."""
-    topology, flows = topology_of(scenario), [flow for _, flow in listed_flows(scenario)]
-    wires = wires_of(topology)
-    if not wires:
+    told, flows = network(scenario), [flow for _, flow in listed_flows(scenario)]
+    if told is None or not told.wires or topology_of(scenario).get("interferer"):
         return False
-    if any(_some(wire.get("loss")) for wire in wires) or _varied(wires):
-        return False
-    if isinstance((scenario.get("host") or {}).get("queue"), dict):
-        return False  # a discipline drops by its own clock
-    if scenario.get("handler") or topology.get("interferer"):
+    if any(wire.loss for wire in told.wires) or _varied(told):
         return False
     carried = [flow for flow in flows if flow.get("protocol") != "udp"]
     # What comes over the air comes by chance; what goes there has passed the wires before, if
     # these are the narrower.
     steady = [
-        flow
-        for flow in carried
-        if flow.get("app") not in RANDOM and not on_air(topology, data_ends(flow)[0])
+        flow for flow in carried if not _pausing(flow) and not on_air(scenario, data_ends(flow)[0])
     ]
-    aired = any(on_air(topology, data_ends(flow)[1]) for flow in steady)
-    if aired and not _narrow(scenario, wires):
+    if any(on_air(scenario, data_ends(flow)[1]) for flow in steady) and not _narrow(told):
         return False
     ends = {flow.get(end) for flow in carried if flow not in steady for end in ("from", "to")}
     crossed = any(flow.get(end) in ends for flow in steady for end in ("from", "to"))
-    return not crossed and _share(steady, topology, wires)
+    return not crossed and _share(scenario, told, steady)
 
 
-def _share(
-    flows: Sequence[Mapping[str, Any]],
-    topology: Mapping[str, Any],
-    wires: Sequence[Mapping[str, Any]],
-) -> bool:
-    """Whether data of two of these flows, which are there together, wait for one wire."""
-    ways = [_way(*data_ends(flow), topology, wires) for flow in flows]
-    pairs = combinations(range(len(flows)), 2)
-    return any(ways[a] & ways[b] and _meet(flows[a], flows[b]) for a, b in pairs)
+def _pausing(flow: Mapping[str, Any]) -> bool:
+    """Whether an application is in step with nothing; a trace that writes all at once is a file."""
+    if flow.get("app") == "trace":
+        return len({at for at, *_ in flow.get("rows") or []}) > 1
+    return flow.get("app") in RANDOM
+
+
+def _share(scenario: Scenario, told: Network, flows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether data of two of these flows, which are there together, wait for one wire whose queue
+    does nothing before it is full, and no handler has broken their step before.
+    """
+    routed = [
+        (flow, route)
+        for flow, route in zip(flows, routes(scenario, list(map(data_ends, flows))), strict=True)
+        if not any(_random(handler, route) for handler in scenario.get("handler") or [])
+    ]
+    rates = {ends: w.rate for w in told.wires for ends in ((w.a, w.b), (w.b, w.a))}
+    for (one, way), (two, other) in combinations(routed, 2):
+        both = {ends: rates[ends] for ends in {*pairwise(way)} & {*pairwise(other)} & {*rates}}
+        # A discipline drops by its own clock where packets wait.
+        waits = [node for (node, _), rate in both.items() if rate == min(both.values())]
+        if any(discipline(scenario, node) is None for node in waits) and _meet(one, two):
+            return True
+    return False
+
+
+def _random(handler: Mapping[str, Any], route: Sequence[str]) -> bool:
+    """Whether a handler on a route does to packets what is by chance, or not known here."""
+    passed = set(handler.get("nodes") or route) & set(route)
+    return bool(passed) and handler.get("use") not in STEADY
 
 
 def _meet(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
@@ -102,60 +121,16 @@ def _span(flow: Mapping[str, Any]) -> tuple[float, float]:
     return start, min(over, default=float("inf"))
 
 
-def _way(
-    begin: str, end: str, topology: Mapping[str, Any], wires: Sequence[Mapping[str, Any]]
-) -> set[tuple[str, str]]:
-    """The wires on the shortest way between two nodes, each by its direction. Nodes with radios
-    hear each other.
-    """
-    near: dict[str, list[str]] = {}
-    for wire in wires:
-        a, b = str(wire.get("a")), str(wire.get("b"))
-        near.setdefault(a, []).append(b)
-        near.setdefault(b, []).append(a)
-    air = [n for n in {*near, begin, end} if on_air(topology, n)]
-    before: dict[str, str] = {begin: begin}
-    left = [begin]
-    for node in left:
-        for other in [*near.get(node, []), *(air if node in air else [])]:
-            if other not in before:
-                before[other] = node
-                left.append(other)
-    found, node = set(), end
-    while node in before and before[node] != node:
-        found.add((before[node], node))
-        node = before[node]
-    return {(a, b) for a, b in found if b in near.get(a, [])}
+def _narrow(told: Network) -> bool:
+    """Whether some wire is narrower than half the rate of all radios."""
+    slowest = min(wire.rate for wire in told.wires)
+    return 2 * slowest < min((node.rate for node in told.heard), default=0.0)
 
 
-def _narrow(scenario: Scenario, wires: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether some wire is narrower than half the rate that a scenario gives its radios."""
-    topology = topology_of(scenario)
-    words = dict(w.partition("=")[::2] for w in str(topology.get("words", "")).split(","))
-    told = (scenario.get("radio") or {}).get("rate", words.get("rate"))
-    try:
-        slowest = min(values.rate(wire.get("rate", 0)) for wire in wires)
-        return told is not None and 0 < 2 * slowest < values.rate(told)
-    except LabError:
-        return False
-
-
-def _varied(wires: Sequence[Mapping[str, Any]]) -> bool:
+def _varied(told: Network) -> bool:
     """Whether delays vary by the time of a packet at the slowest wire."""
-    try:
-        slowest = min(values.rate(wire.get("rate", 0)) for wire in wires)
-        most = max(values.seconds(wire.get("variation", 0)) for wire in wires)
-    except LabError:
-        return True  # what is wrong is told where it is checked
-    return slowest > 0 and most >= PACKET / slowest
-
-
-def _some(value: object) -> bool:
-    """Whether a share is more than none."""
-    try:
-        return bool(value) and float(str(value).rstrip("%")) > 0
-    except ValueError:
-        return True
+    slowest = min(wire.rate for wire in told.wires)
+    return max(wire.variation for wire in told.wires) >= PACKET / slowest
 
 
 def together(scenario: Scenario) -> list[int]:
@@ -173,7 +148,7 @@ def together(scenario: Scenario) -> list[int]:
         except LabError:
             continue
         node = str(flow.get("from"))
-        if rate > 0 and by_chance < size * 8 / rate and on_air(topology_of(scenario), node):
+        if rate > 0 and by_chance < size * 8 / rate and on_air(scenario, node):
             found.append((n, size * 8 / rate, node))
     meet = {
         n

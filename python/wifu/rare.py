@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import parts
-from wifu.outlets import topology_of, wires_of
+from wifu.outlets import wires_of
 from wifu.rows import RATES, Results, rows_of
 from wifu.stamps import first
 
@@ -44,7 +44,6 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
 
 
 def _lossy(cell: Cell) -> bool:
-    wires = wires_of(topology_of(cell.scenario))
     handlers = cell.scenario.get("handler") or []
     drops = any(isinstance(h, dict) and h.get("use") == "drop" for h in handlers)
-    return drops or any(str(w.get("loss", "0")).strip("0.% ") for w in wires)
+    return drops or any(wire.loss for wire in wires_of(cell.scenario))

@@ -6,18 +6,19 @@ holds 200: shorter queues are of little account there, and of none where a windo
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
+from wifu.network import network
 from wifu.plan import Plan
-from wifu.runner import split
 from wifu.stacks import stacks
 from wifu.stamps import first
 
 SHORTEST = 8
 """Packets that an emulated driver's ring holds at the least, be the model's shorter."""
+
+SAYING = ("topology", "radio", "host")
+"""Tables of a scenario that say which queues there are."""
 
 TIMED = ("atp", "tp-alpha")
 """Protocols that nodes tell how long packets wait for the driver, and all of `atp-*`."""
@@ -27,8 +28,7 @@ def warnings(plan: Plan) -> list[str]:
     """What is to be said of a plan whose cells have other queues."""
     if plan.runner != "mesh":
         return []
-    asked = list(dict.fromkeys(_about(cell.scenario) for cell in plan.cells))
-    return [*_measured(plan), *_queues(asked), *filter(None, [short(plan)])]
+    return [*_measured(plan), *_queues(plan), *filter(None, [short(plan)])]
 
 
 def short(plan: Plan) -> str:
@@ -68,18 +68,20 @@ def _measured(plan: Plan) -> list[str]:
     ]
 
 
-def _queues(asked: Sequence[str]) -> list[str]:
+def _queues(plan: Plan) -> list[str]:
     """Queues of several lengths in front of rings that hold what waits."""
-    if not any("queue" in about or '"radio"' in about for about in asked):
+    asked = [{k: c.scenario[k] for k in SAYING if k in c.scenario} for c in plan.cells]
+    if not any("queue" in text or "'radio'" in text for text in map(str, asked)):
         return []
     by_ring: dict[int, set[int]] = {}
     said: set[str] = set()
     radios = False
     for about in asked:
-        for queue, ring in (pairs := _buffers(about)) or ():
+        pairs = _buffers(about)
+        for queue, ring in pairs or ():
             by_ring.setdefault(ring, set()).add(queue)
         radios |= pairs is None or bool(pairs)  # what is wrong is told where it is checked
-        given = json.loads(about).get("radio", {})
+        given = about.get("radio", {})
         said |= {f"radio.{key}" for key in given} if isinstance(given, dict) else set()
     if not radios and said:
         changes = "changes" if len(said) == 1 else "change"
@@ -93,15 +95,18 @@ def _queues(asked: Sequence[str]) -> list[str]:
 
 
 def buffers(scenario: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    """The queues of the radios of a scenario, with the rings behind them."""
-    return _buffers(_about(scenario)) or ()
+    """The queues of the radios of a scenario, with the rings behind them, each pair once."""
+    return _buffers(scenario) or ()
 
 
-def _about(scenario: Mapping[str, Any]) -> str:
-    """What says of a scenario which queues there are."""
-    scenario, _ = split(scenario)
-    own = {key: scenario[key] for key in ("topology", "radio", "host") if key in scenario}
-    return json.dumps(own, sort_keys=True, default=str)
+def _buffers(scenario: Mapping[str, Any]) -> tuple[tuple[int, int], ...] | None:
+    """The same; none if the scenario is wrong."""
+    told = network(scenario)
+    return (
+        None
+        if told is None
+        else tuple(dict.fromkeys((node.queue, node.ring) for node in told.radios))
+    )
 
 
 def _words(least: int, most: int, ring: int) -> str:
@@ -111,16 +116,3 @@ def _words(least: int, most: int, ring: int) -> str:
         "fits into the ring meets no queue, and is the same whatever that is: radio.ring = 2 "
         "leaves the work to radio.queue."
     )
-
-
-@lru_cache(maxsize=4096)
-def _buffers(about: str) -> tuple[tuple[int, int], ...] | None:
-    """The queues of the radios of a scenario, with the rings behind them; none if it is wrong."""
-    from wifu import _native
-
-    flow = {"from": "n1", "to": "n2", "protocol": "udp"}
-    try:
-        told = json.loads(_native.buffers(json.dumps({**json.loads(about), "flow": [flow]})))
-    except ValueError:
-        return None
-    return tuple((each["queue"], each["ring"]) for each in told)

@@ -12,7 +12,7 @@ import pandas as pd
 from wifu.cells import Cell
 from wifu.cutoff import OF_FINISHED
 from wifu.metrics import parts
-from wifu.outlets import data_ends, on_air, topology_of, wires_of
+from wifu.outlets import data_ends, on_air, wires_of
 from wifu.rows import RATES, Results, carriers, flows_of, over_tcp, rows_of
 from wifu.stamps import first
 
@@ -125,7 +125,7 @@ def _both(cells: Sequence[Cell], metric: str) -> str:
 def _opposed(cell: Cell) -> bool:
     every = [flow for _, flow in flows_of(cell) if flow.get("protocol") != "udp"]
     ends = {data_ends(flow) for flow in every if "from" in flow and "to" in flow}
-    topology = topology_of(cell.scenario)
-    return bool(wires_of(topology)) and any(
-        (b, a) in ends and not (on_air(topology, a) and on_air(topology, b)) for a, b in ends
+    scenario = cell.scenario
+    return bool(wires_of(scenario)) and any(
+        (b, a) in ends and not (on_air(scenario, a) and on_air(scenario, b)) for a, b in ends
     )

@@ -6,17 +6,15 @@ is lower: who turns RTS on and says no more changes both.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 from wifu.cells import Cell
-from wifu.runner import split
+from wifu.network import network
 
-LIMITS = ("radio.attempts", "radio.attempts_long")
-"""The keys of a scenario that set limits."""
+LIMIT = re.compile(r"(topology\.)?(node\.\d+\.)?radio\.attempts(_long)?")
+"""The keys of a scenario that set limits, of all radios or a node's."""
 
 
 @dataclass(frozen=True)
@@ -57,23 +55,9 @@ def radios(runner: str, cell: Cell) -> Radios | None:
     """The radios of a cell, by a plan's `runner`; none where there are none, or nobody knows."""
     if runner != "mesh":
         return None
-    scenario, _ = split(cell.scenario)
-    about = {key: scenario[key] for key in ("topology", "radio", "host") if key in scenario}
-    return _resolved(json.dumps(about, sort_keys=True, default=str))
-
-
-@lru_cache(maxsize=4096)
-def _resolved(about: str) -> Radios | None:
-    from wifu import _native
-
-    flow = {"from": "n1", "to": "n2", "protocol": "udp"}
-    try:
-        told: list[dict[str, Any]] = json.loads(
-            _native.attempts(json.dumps({**json.loads(about), "flow": [flow]}))
-        )
-    except ValueError:
-        return None  # what is wrong with the scenario is told where it is checked
-    return Radios(tuple(Tries(each["data"], each["rts"]) for each in told))
+    told = network(cell.scenario)
+    kinds = tuple(dict.fromkeys(Tries(n.data, n.rts) for n in told.radios)) if told else ()
+    return Radios(kinds) if kinds else None
 
 
 def unlike(runner: str, cells: Sequence[Cell]) -> bool:

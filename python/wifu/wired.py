@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wifu.cells import Cell, listed_flows
-from wifu.outlets import data_ends, on_air, topology_of
+from wifu.outlets import data_ends, on_air
 from wifu.plan import Plan
 from wifu.stacks import Stack, stacks
 from wifu.stamps import first
@@ -25,12 +25,12 @@ def warnings(plan: Plan) -> list[str]:
     deaf: dict[str, set[str]] = {}
     for cell in plan.cells:
         for stack, flow, node in _begins(plan, cell):
-            lacks = plan.substrate == "emu" or not on_air(topology_of(cell.scenario), node)
+            lacks = plan.substrate == "emu" or not on_air(cell.scenario, node)
             name = stack.words.partition(",")[0]
             for part, rate in ASSUMED.items():
                 if lacks and part in _parts(stack) and stack.value("bandwidth") == "auto":
                     rates.setdefault(f"{name} takes its links for {rate}", set()).add(flow)
-            if not on_air(topology_of(cell.scenario), node) and set(OVERHEARING) & _parts(stack):
+            if not on_air(cell.scenario, node) and set(OVERHEARING) & _parts(stack):
                 deaf.setdefault(name, set()).add(flow)
     why = "no driver tells the rate of emulated links" if plan.substrate == "emu" else ""
     why = why or "it begins at a node without a radio, which knows nothing of those on the way"

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 mod catalog;
 mod known;
+mod network;
 mod run;
 
 /// The simulator of WiFu, compiled.
@@ -25,8 +26,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::draws, module)?)?;
     module.add_function(wrap_pyfunction!(run::spurts, module)?)?;
     module.add_function(wrap_pyfunction!(run::testbed, module)?)?;
-    module.add_function(wrap_pyfunction!(run::attempts, module)?)?;
-    module.add_function(wrap_pyfunction!(run::buffers, module)?)?;
+    module.add_function(wrap_pyfunction!(network::network, module)?)?;
+    module.add_function(wrap_pyfunction!(network::routes, module)?)?;
     module.add_class::<run::RunResult>()?;
     Ok(())
 }

@@ -168,48 +168,6 @@ pub fn testbed(scenario_json: &str) -> PyResult<String> {
     Ok(serde_json::json!({"world": topology.world, "protocols": protocols}).to_string())
 }
 
-/// How often the radios of a scenario try a frame with a whole packet (`host.mtu`) before they give
-/// it up, as JSON: a list of `data`, and of `rts` if such a frame is announced by one, or null;
-/// each pair once, in the order of the nodes. Defaults and what the testbed says are in it.
-#[pyfunction]
-pub fn attempts(py: Python<'_>, scenario_json: &str) -> PyResult<String> {
-    let scenario = parsed(scenario_json)?;
-    py.detach(|| {
-        let topology = wifu_sim::mesh::topology(&scenario).map_err(wrong)?;
-        let plan = wifu_radio::topology::resolve(&topology, &scenario.rng()).map_err(wrong)?;
-        let size = u32::from(scenario.host.mtu);
-        let mut found = Vec::new();
-        for radio in plan.nodes.iter().map(|node| &node.radio) {
-            let rts = radio.announces(size).then(|| radio.attempts.max(1));
-            let told = serde_json::json!({"data": radio.attempts_of(size), "rts": rts});
-            if !found.contains(&told) {
-                found.push(told);
-            }
-        }
-        Ok(Json::from(found).to_string())
-    })
-}
-
-/// How many packets wait at the radios of a scenario, as JSON: a list of `queue`, in front of the
-/// driver, and `ring`, in it; each pair once, in the order of the nodes. Of nodes without a radio
-/// there is nothing. Defaults and what the testbed says are in it.
-#[pyfunction]
-pub fn buffers(py: Python<'_>, scenario_json: &str) -> PyResult<String> {
-    let scenario = parsed(scenario_json)?;
-    py.detach(|| {
-        let topology = wifu_sim::mesh::topology(&scenario).map_err(wrong)?;
-        let plan = wifu_radio::topology::resolve(&topology, &scenario.rng()).map_err(wrong)?;
-        let mut found = Vec::new();
-        for node in plan.nodes.iter().filter(|node| !node.wired_only) {
-            let told = serde_json::json!({"queue": node.radio.queue, "ring": node.radio.ring});
-            if !found.contains(&told) {
-                found.push(told);
-            }
-        }
-        Ok(Json::from(found).to_string())
-    })
-}
-
 /// When a flow of `onoff` over `udp` sends its datagrams, as JSON: `spurts` of (begin, how many),
 /// and the `gap` between two datagrams of one; all in seconds since its start, before `seconds`.
 ///
@@ -246,12 +204,12 @@ fn nodes(scenario: &Scenario) -> Result<Vec<String>, String> {
     Ok(plan.nodes.into_iter().map(|node| node.name).collect())
 }
 
-fn wrong(error: impl std::fmt::Display) -> PyErr {
+pub(crate) fn wrong(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
 /// Reads it; the content of a topology file is put in.
-fn parsed(text: &str) -> PyResult<Scenario> {
+pub(crate) fn parsed(text: &str) -> PyResult<Scenario> {
     let scenario = Scenario::from_json(text).map_err(wrong)?;
     let Some(file) = &scenario.topology.file else {
         return Ok(scenario);

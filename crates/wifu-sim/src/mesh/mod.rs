@@ -56,6 +56,7 @@ mod wire;
 
 pub(crate) use build::plan;
 pub use build::{Open, topology};
+pub use routes::routes_at_start;
 pub use stop::{EndReason, Progress};
 pub use tap::{RadioFacts, Seen, Tap};
 pub use waits::Wait;
