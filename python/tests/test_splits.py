@@ -110,3 +110,24 @@ def test_levels_that_are_the_same_behind_a_splitter_are_told(split: str, told: s
     assert [told in text and "behind n2" in text for text in splits.warnings(plan)] == [
         True
     ] * bool(told)
+
+
+@pytest.mark.parametrize("order", [("none", "on"), ("on", "none")])
+def test_a_level_without_splitters_does_not_hide_the_others(order: tuple[str, str]) -> None:
+    levels = {"none": "", "on": 'split = [{ nodes = ["n3"], far = "tcp-sack" }]'}
+    plan = plans.parse(
+        """
+    name = "s"
+    [scenario]
+    topology.words = "linear,5"
+    [[scenario.flow]]
+    from = "n1"
+    to = "n5"
+    protocol = "{protocol}"
+    [vary]
+    protocol = ["tcp-newreno", "tcp-cubic"]
+    """
+        + "".join(f"[vary.relay.{name}]\n{levels[name]}\n" for name in order)
+    )
+    (told,) = splits.warnings(plan)
+    assert "run tcp-sack in every cell that splits them (split.1.far)" in told

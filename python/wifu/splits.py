@@ -122,28 +122,32 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
 def warnings(plan: Plan) -> list[str]:
     """Splitters behind which all levels of a protocol run the same TCP, as the plan names it."""
     out = []
-    for k in range(len(plan.cells[0].scenario.get("split") or []) if plan.cells else 0):
-        given = [(cell.scenario.get("split") or [{}])[k : k + 1] for cell in plan.cells]
-        behind = {str(own[0].get("far", own[0].get("near"))) for own in given if own}
-        moved = [n for n, names in _tcps(plan).items() if len(names) > 1]
+    every = [(cell, cell.scenario.get("split") or []) for cell in plan.cells]
+    for k in range(max((len(rules) for _, rules in every), default=0)):
+        # Where nothing splits them flows are what they are called all the way.
+        having = [(cell, rules[k]) for cell, rules in every if len(rules) > k]
+        given = [rule for _, rule in having]
+        behind = {str(rule.get("far", rule.get("near"))) for rule in given}
+        moved = [n for n, names in _tcps([cell for cell, _ in having]).items() if len(names) > 1]
         if len(behind) != 1 or "None" in behind or not moved:
             continue
         (carrier,) = behind
-        key = "far" if "far" in given[0][0] else "near"
-        nodes = first([str(n) for n in given[0][0].get("nodes", [])], MOST)
+        where = "in every cell" if len(having) == len(every) else "in every cell that splits them"
+        key = "far" if "far" in given[0] else "near"
+        nodes = first([str(n) for n in given[0].get("nodes", [])], MOST)
         flows = first([str(n) for n in moved], MOST)
         out.append(
-            f"behind {nodes} flows that are split run {carrier} in every cell "
+            f"behind {nodes} flows that are split run {carrier} {where} "
             f"(split.{k + 1}.{key}), whatever the levels of flow {flows} are called: these differ "
             "on the way there alone."
         )
     return out
 
 
-def _tcps(plan: Plan) -> dict[int, set[str]]:
+def _tcps(cells: Sequence[Cell]) -> dict[int, set[str]]:
     """The protocols of TCP that each flow has in some cell."""
     found: dict[int, set[str]] = {}
-    for cell in plan.cells:
+    for cell in cells:
         for n, flow in flows_of(cell):
             name = str(flow.get("protocol", ""))
             if of_tcp(name, compositions_of(cell.scenario)):
