@@ -154,6 +154,8 @@ def test_handlers_and_traces_beside_the_way_break_no_step() -> None:
     for nodes_of, step in ((["d"], True), (["r"], False), (["a"], False)):
         dropping = [{"use": "drop", "p": 0.1, "nodes": nodes_of}]
         assert phases.in_step({**scenario, "handler": dropping}) is step
+        several = [*scenario["flow"], scenario["flow"][1]]
+        assert phases.in_step({**scenario, "flow": several, "handler": dropping}) is step
 
 
 def test_shares_by_such_a_step_have_no_colour(tmp_path: Path) -> None:

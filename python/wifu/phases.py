@@ -60,16 +60,20 @@ def in_step(scenario: Scenario) -> bool:
     if any(wire.loss for wire in told.wires) or _varied(told):
         return False
     carried = [flow for flow in flows if flow.get("protocol") != "udp"]
+    ways = routes(scenario, [data_ends(flow) for flow in carried])
     # What comes over the air comes by chance; what goes there has passed the wires before, if
     # these are the narrower.
-    steady = [
-        flow for flow in carried if not _pausing(flow) and not on_air(scenario, data_ends(flow)[0])
+    routed = [
+        (flow, way)
+        for flow, way in zip(carried, ways, strict=True)
+        if not (_pausing(flow) or on_air(scenario, data_ends(flow)[0]) or _handled(scenario, way))
     ]
+    steady = [flow for flow, _ in routed]
     if any(on_air(scenario, data_ends(flow)[1]) for flow in steady) and not _narrow(told):
         return False
     ends = {flow.get(end) for flow in carried if flow not in steady for end in ("from", "to")}
     crossed = any(flow.get(end) in ends for flow in steady for end in ("from", "to"))
-    return not crossed and _share(scenario, told, steady)
+    return not crossed and _share(scenario, told, routed)
 
 
 def _pausing(flow: Mapping[str, Any]) -> bool:
@@ -79,15 +83,22 @@ def _pausing(flow: Mapping[str, Any]) -> bool:
     return flow.get("app") in RANDOM
 
 
-def _share(scenario: Scenario, told: Network, flows: Sequence[Mapping[str, Any]]) -> bool:
+def _handled(scenario: Scenario, way: Sequence[str]) -> bool:
+    """Whether some handler on a way does to packets what is by chance, or not known here."""
+    return any(
+        set(handler.get("nodes") or way) & set(way) and handler.get("use") not in STEADY
+        for handler in scenario.get("handler") or []
+    )
+
+
+def _share(
+    scenario: Scenario,
+    told: Network,
+    routed: Sequence[tuple[Mapping[str, Any], Sequence[str]]],
+) -> bool:
     """Whether data of two of these flows, which are there together, wait for one wire whose queue
-    does nothing before it is full, and no handler has broken their step before.
+    does nothing before it is full.
     """
-    routed = [
-        (flow, route)
-        for flow, route in zip(flows, routes(scenario, list(map(data_ends, flows))), strict=True)
-        if not any(_random(handler, route) for handler in scenario.get("handler") or [])
-    ]
     rates = {ends: w.rate for w in told.wires for ends in ((w.a, w.b), (w.b, w.a))}
     for (one, way), (two, other) in combinations(routed, 2):
         both = {ends: rates[ends] for ends in {*pairwise(way)} & {*pairwise(other)} & {*rates}}
@@ -96,12 +107,6 @@ def _share(scenario: Scenario, told: Network, flows: Sequence[Mapping[str, Any]]
         if any(discipline(scenario, node) is None for node in waits) and _meet(one, two):
             return True
     return False
-
-
-def _random(handler: Mapping[str, Any], route: Sequence[str]) -> bool:
-    """Whether a handler on a route does to packets what is by chance, or not known here."""
-    passed = set(handler.get("nodes") or route) & set(route)
-    return bool(passed) and handler.get("use") not in STEADY
 
 
 def _meet(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
