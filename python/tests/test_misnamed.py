@@ -148,6 +148,18 @@ def test_a_rate_control_is_told_whoever_says_it(
     assert LEARNS not in " ".join(bulk)
 
 
+def test_testbeds_with_rate_controls_of_their_own_are_not_compared_by_these() -> None:
+    sets = [f'"topology.words" = "linear,2,set={name}"' for name in ("HX-9", "HX-1")]
+    flow = FILE + '\nto = "n2"'
+    text = MESH.replace('to = "n4"\n', "").replace("TOPOLOGY", "").replace("FLOW", flow)
+    text = text.replace("FIXED", sets[0]).replace("MINSTREL", sets[1]).replace("FROM", "n1")
+    assert misnamed.warnings(plans.parse(text)) == []
+    plain = text.replace("[[scenario.flow]]", 'radio.rate_control = "minstrel"\n[[scenario.flow]]')
+    assert LEARNS not in " ".join(misnamed.warnings(plans.parse(plain)))
+    over = text.replace("set=HX-9", "set=HX-1,rate_control=fixed")
+    assert LEARNS in " ".join(misnamed.warnings(plans.parse(over)))
+
+
 @pytest.mark.parametrize(
     ("flow", "told"),
     [

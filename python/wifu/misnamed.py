@@ -9,6 +9,7 @@ from wifu import _native
 from wifu.cells import Cell, Level
 from wifu.network import Node
 from wifu.network import network as of
+from wifu.outlets import topology_of
 from wifu.plan import Plan
 from wifu.rows import flows_of
 from wifu.runner import split
@@ -143,13 +144,15 @@ def _first_rates(plan: Plan) -> list[str]:
             "with radio.rate_control = minstrel radio.rate is where it begins, and no rate at "
             "which frames are sent all along."
         )
-    if own and unsaid:
+    # Testbeds have rate controls of their own, which nobody compares who does not name one.
+    compared = own and fixed and any(map(_names_control, plan.cells))
+    if compared and unsaid:
         told.append(
             "with radio.rate_control = fixed, and no radio.rate, frames are sent at the slowest "
             "rate of the standard: what minstrel gains beside it is more than it gains beside the "
             "best fixed one (an axis of radio.rate shows which that is)."
         )
-    if own and fixed and any(_short(cell) for cell, _ in radios):
+    if compared and any(_short(cell) for cell, _ in radios):
         told.append(
             "minstrel begins at radio.rate, and learns from what is sent: a file that is the first "
             "traffic of its links is of what it does not know yet, where a fixed rate has nothing "
@@ -168,6 +171,11 @@ def _radios(cell: Cell) -> list[Node]:
     """The radios of a cell that somebody hears: what wires join beside them is no matter."""
     told = of(cell.scenario)
     return told.heard if told else []
+
+
+def _names_control(cell: Cell) -> bool:
+    """Whether a plan says itself how radios choose their rates."""
+    return "rate_control" in str([topology_of(cell.scenario), cell.scenario.get("radio")])
 
 
 def _short(cell: Cell) -> bool:
