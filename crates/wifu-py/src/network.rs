@@ -15,9 +15,10 @@ const PLAIN: &str = "PLAIN";
 
 /// The nodes, radios and wires of a scenario, as JSON.
 ///
-/// `standard`: of the channel. `nodes`, in order: `name`; `place` in m, or null; `radio`: it has one; `heard`: there is
-/// somebody to hear it, or may be; `rate` in b/s, and who says it (`rate_by`): the
-/// `plan`, the `set` that it names, or nobody, so that it is that of the `standard`; `rate_control`;
+/// `standard`: of the channel. `nodes`, in order: `name`; `place` in m, or null; `radio`: it has
+/// one; `heard`: there is somebody to hear it, or may be; `rate` in b/s, and who says it
+/// (`rate_by`): the `plan`, the `set` that it names, or nobody, so that it is that of the
+/// `standard`; `rate_control`;
 /// `queue` and `ring`: packets in front of the driver and in it; `data`: how often a frame with a
 /// whole packet (`host.mtu`) is tried, and `rts`: that of the frame that announces it, or null.
 /// `wires`: `a`, `b`, `rate`, `queue`, `overhead`, `loss` as a share, and `variation` in s. What is

@@ -25,6 +25,7 @@
 
 mod address;
 mod air;
+mod at_start;
 mod build;
 mod clock;
 mod daemon;
@@ -54,9 +55,9 @@ mod ways;
 mod whose;
 mod wire;
 
+pub use at_start::routes_at_start;
 pub(crate) use build::plan;
 pub use build::{Open, topology};
-pub use routes::routes_at_start;
 pub use stop::{EndReason, Progress};
 pub use tap::{RadioFacts, Seen, Tap};
 pub use waits::Wait;

@@ -1,11 +1,8 @@
 //! By which link a packet leaves a node: the table, what the topology or the user lays down beside
 //! it, and by which links each node's own connections leave.
 
-use super::build::plan;
-use crate::routing::{self, Link, Via};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::routing::{Link, Via};
 use crate::tables::{Fixed, Tables};
-use wifu_radio::etx::Curves;
 
 /// All routes of the network.
 pub(crate) struct Routes {
@@ -90,35 +87,4 @@ impl Routes {
         let mut hops = self.tables.walk(from, to, leads);
         hops.try_fold(0, |n, hop| hop.map(|_| n + 1))
     }
-}
-
-/// The routes of a scenario when it begins: of each pair of names the nodes on the way from the one
-/// to the other, both included; empty if there is none.
-///
-/// # Errors
-/// The path of the first key of its topology or routing that is wrong, or a name of no node.
-pub fn routes_at_start(
-    scenario: &Scenario,
-    ends: &[(String, String)],
-) -> Result<Vec<Vec<String>>, ScenarioError> {
-    let (plan, rows) = plan(scenario)?;
-    let number = |name: &str| routing::index(&plan, name, "flow");
-    let pairs = ends
-        .iter()
-        .map(|(from, to)| Ok((number(from)?, number(to)?)));
-    let pairs = pairs.collect::<Result<Vec<_>, ScenarioError>>()?;
-    let fixed = Fixed::new(&scenario.routing, &plan, &rows)?;
-    let ends: Vec<_> = pairs.iter().map(|&(from, to)| (from, to, false)).collect();
-    let mut routes = Routes::new(plan.nodes.len(), &ends, fixed);
-    let mut curves = Curves::default();
-    routes.lay(&routing::links(&plan, &scenario.routing, &mut curves));
-    let leads = |direction: u32| {
-        let wire = &plan.wires[direction as usize / 2];
-        if direction % 2 == 0 { wire.b } else { wire.a }
-    };
-    let name = |node: u16| plan.nodes[usize::from(node)].name.clone();
-    let paths = pairs.iter().map(|&(from, to)| routes.path(from, to, leads));
-    Ok(paths
-        .map(|path| path.into_iter().map(name).collect())
-        .collect())
 }
