@@ -199,9 +199,9 @@ pub struct FlowOutcome {
     /// When its packets were lost, on the mean, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_s: Option<f64>,
-    /// When its octets were delivered, on the mean, seconds.
+    /// Octets that were delivered in the second half of its time, that of `goodput_bps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delivered_s: Option<f64>,
+    pub late_bytes: Option<u64>,
     /// Octets per batch of `stop.batch`.
     pub batches: Vec<u64>,
     /// Requests and files, in order.

@@ -1051,8 +1051,7 @@ fn what_is_everywhere_and_what_stays_is_said_before_the_run() {
     assert!(!said(&row).contains(stays));
     let follows = format!("{row}{moves}[routing]\nkind = \"etx\"\n");
     assert!(!said(&follows).contains(stays));
-    let listed =
-        "[routing]\nkind = \"static\"\nroutes = [{ from = \"n1\", to = \"n3\", via = \"n3\" }, \
+    let listed = "[routing]\nkind = \"static\"\nroutes = [{ from = \"n1\", to = \"n3\", via = \"n3\" }, \
                   { from = \"n3\", to = \"n1\", via = \"n1\" }]\n";
     let static_ways = said(&format!("{row}{moves}{listed}"));
     assert!(static_ways.contains("nodes move, and routes are those that are listed"));

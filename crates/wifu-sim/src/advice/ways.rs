@@ -191,5 +191,9 @@ fn number(plan: &Plan, name: &str) -> Option<u16> {
 /// The node to which a direction of a wire leads.
 fn leads(plan: &Plan, direction: u32) -> u16 {
     let wire = &plan.wires[direction as usize / 2];
-    if direction.is_multiple_of(2) { wire.b } else { wire.a }
+    if direction.is_multiple_of(2) {
+        wire.b
+    } else {
+        wire.a
+    }
 }

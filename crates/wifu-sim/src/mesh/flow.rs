@@ -1,5 +1,6 @@
 //! A flow: its two ends, its application, and its account.
 
+use super::course::Course;
 use super::pattern::Pattern;
 use crate::outcome::{FailedRequest, PacketOutcome, RequestOutcome};
 use crate::scenario::FlowSpec;
@@ -138,15 +139,15 @@ pub(crate) struct Account {
     pub(crate) routeless: Routeless,
     /// The sum of the times at which packets were lost, nanoseconds.
     pub(crate) lost_ns: u128,
-    /// The sum of the times at which octets were delivered, nanoseconds.
-    pub(crate) delivered_ns: u128,
+    /// When octets were delivered.
+    pub(crate) course: Course,
 }
 
 impl Account {
     /// So many octets were delivered.
     pub(crate) fn deliver(&mut self, now: Time, octets: u64) {
         self.bytes += octets;
-        self.delivered_ns += u128::from(now.0) * u128::from(octets);
+        self.course.add(now, octets);
         self.first.get_or_insert(now);
         self.last = Some(now);
     }

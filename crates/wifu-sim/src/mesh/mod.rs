@@ -28,6 +28,7 @@ mod air;
 mod at_start;
 mod build;
 mod clock;
+mod course;
 mod daemon;
 mod ends;
 mod events;

@@ -274,7 +274,8 @@ fn flow_outcome(
         unserved: totals.unserved,
         packets,
         lost_s: mean_time(account.lost_ns, packets.lost()),
-        delivered_s: mean_time(account.delivered_ns, account.bytes),
+        late_bytes: (account.bytes > 0)
+            .then(|| account.course.since(start + Span((until - start).0 / 2))),
         batches: account.batches.clone(),
         requests: account.requests.clone(),
         under_way_s: flows.under_way(flow).map(Time::as_secs_f64),
