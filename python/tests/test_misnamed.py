@@ -91,7 +91,9 @@ def test_a_rate_control_that_has_to_learn_beside_a_fixed_rate_is_told() -> None:
     words = "a file that is the first traffic of its links"
     assert any(words in told for told in misnamed.warnings(plans.parse(text)))
     bulk = text.replace('app = "file"\nbytes = "100k"\n', "")
-    assert not any(words in told for told in misnamed.warnings(plans.parse(bulk)))
+    asking = text.replace('"file"', '"request"').replace('bytes = "100k"', "count = 1000")
+    for long in (bulk, text.replace("100k", "1G"), asking):
+        assert not any(words in told for told in misnamed.warnings(plans.parse(long)))
 
 
 MESH = """

@@ -547,16 +547,20 @@ def test_losses_of_how_flows_began_beside_a_cell_without_any_run(tmp_path: Path)
 def test_who_is_apart_by_how_its_flows_began_has_no_colour(tmp_path: Path) -> None:
     """Nothing came in its first tenth of a minute, and nine tenths of what others had."""
     why = "apart mostly by when in their runs bytes came"
-    for name, late, reason in (("a", 33.0, True), ("b", 30.0, False), ("c", 28.0, False)):
-        of = {p: _going(1.0, delivered_s=30.0) for p in ("tcp-reno", "tcp-newreno")}
-        of["tcp-newreno"] = _going(0.9, delivered_s=late)
+    for name, late, reason in (
+        ("a", 3_750_000, True),
+        ("b", 3_375_000, False),
+        ("c", 3_300_000, False),
+    ):
+        of = {p: _going(1.0, late_bytes=3_750_000) for p in ("tcp-reno", "tcp-newreno")}
+        of["tcp-newreno"] = _going(0.9, late_bytes=late)
         found = made(tmp_path / name, of, text=GOING.replace("copies = 2", ""))
         assert (why in unlike.reasons(found, found.plan.cells, "goodput")) == reason, name
-        words = "as by how flows begin (tcp-reno x 1.11 of tcp-newreno, x 1 without it)"
+        words = "as by how flows begin (tcp-reno x 1.11 of tcp-newreno, x 1 in the second half)"
         assert (words in said(found, "goodput")) == reason
     # A receiver's goodput has no part of the time before.
-    of = {p: _going(1.0, delivered_s=30.0) for p in ("tcp-reno", "tcp-newreno")}
-    of["tcp-newreno"] = _going(0.9, delivered_s=33.0, first_byte_s=6.0)
+    of = {p: _going(1.0, late_bytes=3_750_000) for p in ("tcp-reno", "tcp-newreno")}
+    of["tcp-newreno"] = _going(0.9, late_bytes=3_750_000, first_byte_s=6.0)
     text = GOING.replace("copies = 2", "").replace("runs = 8", 'runs = 8\nmeasure = "receiver"')
     found = made(tmp_path / "d", of, text=text)
     assert why not in unlike.reasons(found, found.plan.cells, "goodput")
@@ -623,8 +627,8 @@ def test_streams_that_the_clock_ends_are_told_as_bulk_is(tmp_path: Path) -> None
     """Their own time ends them, and they are finished."""
     stream = GOING.replace("copies = 2", 'app = "stream"\ntime = "60s"')
     why = "apart mostly by when in their runs bytes came"
-    of = {p: _going(1.0, delivered_s=30.0, finished=True) for p in ("tcp-reno", "tcp-newreno")}
-    of["tcp-newreno"] = _going(0.9, delivered_s=33.0, finished=True)
+    of = {p: _going(1.0, late_bytes=3_750_000, finished=True) for p in ("tcp-reno", "tcp-newreno")}
+    of["tcp-newreno"] = _going(0.9, late_bytes=3_750_000, finished=True)
     for name, text, reason in (
         ("a", stream, True), ("b", stream.replace("time =", 'bytes = "1M"\ntime ='), False),
     ):  # fmt: skip
@@ -720,8 +724,10 @@ def test_a_flow_that_a_number_of_packets_ends_is_a_file(tmp_path: Path) -> None:
     ):  # fmt: skip
         stop = f'[scenario.stop]\npackets = 5000\ntime = "{latest}s"\n[vary]'
         text = GOING.replace("copies = 2", more).replace("[vary]", stop)
-        of = {p: _going(1.0, delivered_s=30.0, min_rtt_s=1.0) for p in ("tcp-reno", "tcp-newreno")}
-        of["tcp-newreno"] = _going(0.9, delivered_s=33.0, min_rtt_s=1.0)
+        of = {
+            p: _going(1.0, late_bytes=3_750_000, min_rtt_s=1.0) for p in ("tcp-reno", "tcp-newreno")
+        }
+        of["tcp-newreno"] = _going(0.9, late_bytes=3_750_000, min_rtt_s=1.0)
         of = {p: rows * (2 if more else 1) for p, rows in of.items()}
         found = made(tmp_path / name, of, text=text)
         assert ("after few round trips" in said(found, "goodput")) == few, name

@@ -275,5 +275,5 @@ def test_frames_of_who_sends_less_fail_less(
     runs.loc[runs["cell"].eq(NEWRENO if fewer else RENO), column(metric)] *= 0.5
     reason = "frames fail less where more than a tenth less was carried"
     assert (reason in why(results, metric)) is told
-    words = "Frames fail less in tcp-newreno than in tcp-reno, whose flows carried 1.33 times"
+    words = "Fewer frames fail in tcp-newreno than in tcp-reno, whose flows carried 1.33 times"
     assert (words in said(results, metric)) is told

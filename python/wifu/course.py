@@ -5,21 +5,29 @@ once, more than by the rest of the time.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from wifu import stats, stops
 from wifu.cells import Cell
 from wifu.early import Early
-from wifu.happenings import happening
+from wifu.even import jain
+from wifu.happenings import befalling
 from wifu.metrics import parts
 from wifu.rows import Results, ahead, alongside, carriers, ends, going, rows_of
 from wifu.stamps import first
 
-OF = ("goodput", "aggregate")
-"""Metrics of rates, of one flow or of all."""
+OF: Mapping[str, Callable[[NDArray[np.float64]], float]] = {
+    "goodput": lambda rates: float(np.mean(rates)),
+    "aggregate": lambda rates: float(np.sum(rates)),
+    "lowest": lambda rates: float(np.min(rates)),
+    "weakest": lambda rates: float(np.min(rates) / np.sum(rates)),
+    "jain": jain,
+}
+"""Metrics of rates, of one flow or of all, and what each is of these."""
 
 SINCE = {"transfer": "start_s", "receiver": "first_byte_s"}
 """From when on goodput is measured."""
@@ -27,11 +35,14 @@ SINCE = {"transfer": "start_s", "receiver": "first_byte_s"}
 SMALL = 0.005
 """Up to such a difference cells are not apart."""
 
+LEAST = 0.1
+"""What is less in the second half by more counts as so much."""
+
 MOSTLY = 0.9
 """Flows that go on have more of all bytes than that."""
 
 HALF = 0.5
-"""... of what sets two cells apart, and more, is not in the rest of the time."""
+"""... of what sets two cells apart, and more, is not in the second half."""
 
 CHANCE = 0.01
 """By chance it is so in no more of the rows of a table, however many cells are compared in each."""
@@ -43,40 +54,43 @@ MOST = 3
 """Pairs of cells that are named."""
 
 
-def _rest(rows: pd.DataFrame, since: str) -> pd.Series[float]:
-    """What share of the mean rate of the rest of a run its goodput is, by cell and run: where half
-    of the bytes came after half of the time it is all of it. A flow that first had nothing for a
-    tenth of its time has its bytes a twentieth later, on the mean.
+def _rest(rows: pd.DataFrame, since: str, base: str) -> pd.Series[float]:
+    """How many times what it is of the whole time of flows a metric is of its second half, by cell
+    and run.
     """
-    start = rows[since].astype(float).fillna(0.0)
-    part = (rows["delivered_s"].astype(float) - start) / (ends(rows) - start)
-    octets = rows["bytes"].astype(float)
-    sums = (
-        pd.DataFrame({"part": part * octets, "octets": octets})
-        .groupby([rows["cell"], rows["run"]])
-        .sum()
-    )
-    late = 2 * (sums["part"] / sums["octets"]) - 1
-    return (1 - late).clip(lower=0.1)
+    begin, over = rows["start_s"].astype(float).fillna(0.0), ends(rows)
+    measured = over - rows[since].astype(float).fillna(0.0)
+    whole = rows["bytes"].astype(float) / measured
+    late = rows["late_bytes"].astype(float) / (over - begin) * 2
+    both = pd.DataFrame({"late": late, "whole": whole})
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of = both.groupby([rows["cell"], rows["run"]]).agg(lambda own: OF[base](own.to_numpy()))
+        return (of["late"] / of["whole"]).clip(lower=LEAST)
+
+
+def _settling(cells: Sequence[Cell], rows: pd.DataFrame) -> bool:
+    """Whether nothing befalls flows, and all are there in the second half of runs."""
+    late = rows["start_s"].astype(float) > rows["sim_seconds"].astype(float) / 2
+    return not late.any() and not any(befalling(cell) for cell in cells)
 
 
 def _found(
     results: Results, cells: Sequence[Cell], metric: str
 ) -> list[tuple[str, str, float, float]]:
     """Pairs of cells that are apart mostly by that: the first with more, with the ratio of both and
-    what it is without that.
+    what it is in the second half.
     """
-    since = SINCE.get(results.plan.measure.mode)
-    if parts(metric)[0] not in OF or since is None or any(happening(c) for c in cells):
+    since, base = SINCE.get(results.plan.measure.mode), parts(metric)[0]
+    if base not in OF or since is None:
         return []
     rows = carriers(rows_of(results, cells), metric)
-    # What ends by itself is of all of its time.
-    if "delivered_s" not in rows:  # of an older lab
+    if "late_bytes" not in rows or not _settling(cells, rows):  # or of an older lab
         return []
+    # What ends by itself is of all of its time.
     octets, lasting = rows["bytes"].astype(float), going(rows, cells)
     if not octets[lasting].sum() > MOSTLY * octets.sum():
         return []
-    rest = _rest(rows[lasting & rows["delivered_s"].notna()], since)
+    rest = _rest(rows[lasting & rows["late_bytes"].notna()], since, base)
     known = {c.name: c.labels for c in cells if c.name in rest.index}
     every = {name: results.sample(metric, of).mean() for name, of in known.items()}
     means = pd.Series(every, dtype=float)
@@ -92,10 +106,10 @@ def _found(
 def _without(
     ratio: float, one: pd.Series[float], other: pd.Series[float], level: float
 ) -> float | None:
-    """What a ratio above 1 is of the rest of the time, if it is mostly not of that, and that is
-    not by chance.
+    """What a ratio above 1 is in the second half, if it is mostly not of that, and that is not by
+    chance.
     """
-    gains = (np.log(other) - np.log(one)).dropna()
+    gains = (np.log(one) - np.log(other)).dropna()
     if len(gains) < RUNS:
         return None
     change = stats.mean_interval(gains.to_numpy(float), level)
@@ -119,7 +133,7 @@ def apart(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
         base = own if own in labels else labels[0]
         ours = {c.name for c in cells if str(c.labels.get(pair)) == base}
         every = [both for both in every if ours & set(both[:2])]
-    found = [f"{a} x {r:.3g} of {b}, x {rest:.3g} without it" for a, b, r, rest in every]
+    found = [f"{a} x {r:.3g} of {b}, x {rest:.3g} in the second half" for a, b, r, rest in every]
     if not found:
         return None
     rows = carriers(rows_of(results, cells), metric)

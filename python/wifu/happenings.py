@@ -54,7 +54,12 @@ def happening(cell: Cell) -> bool:
     """
     later = [at for at, _ in _begun(cell, set())]
     apart = len(later) not in (0, len(flows_of(cell))) or len(set(later)) > 1
-    apart |= len({_stops(flow) for _, flow in flows_of(cell)}) > 1
+    return apart or befalling(cell)
+
+
+def befalling(cell: Cell) -> bool:
+    """Whether anything but later flows does: they are there from then on."""
+    apart = len({_stops(flow) for _, flow in flows_of(cell)}) > 1
     moving = bool(_tables(cell.scenario, "mobility"))
     return apart or moving or any(at > 0 for at, _ in moments(cell.scenario))
 

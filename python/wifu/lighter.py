@@ -34,7 +34,7 @@ EVENNESS = ("jain", "unfairness", "weakest")
 """Metrics of how even shares are, whatever they are of."""
 
 
-OF_FRAMES = ("mac_retries", "mac_loss")
+OF_FRAMES = ("mac_retries", "mac_loss", "withdrawals")
 """Metrics of frames that meet others on the air."""
 
 FARES = ("loss", "connecting", "goodput", "retransmissions", "timeouts")
@@ -194,7 +194,7 @@ WORDS: Sequence[tuple[Found, str]] = (
     ),
     (
         _frames,
-        "Frames fail less in {better} than in {other}, whose flows carried {times:.3g} times as "
+        "Fewer frames fail in {better} than in {other}, whose flows carried {times:.3g} times as "
         "much in the same time: who sends less has fewer frames on the air to meet, and is no "
         f"better for it. {BOTH}",
     ),

@@ -575,7 +575,7 @@ _COPIED = (
     "start_s", "connected_s", "first_byte_s", "last_byte_s", "until_s", "finished", "segments",
     "data_segments", "feedback_segments", "sent_bytes", "retransmissions", "timeouts",
     "timeout_s", "fast_retransmits", "srtt_s", "min_rtt_s", "jitter_s", "fault", "fault_s",
-    "lost_s", "delivered_s",
+    "lost_s", "late_bytes",
 )  # fmt: skip
 
 

@@ -255,7 +255,7 @@ def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
         )
     )
     alone = f"`{base}@N`" if base in ALONE else "`loss@N`"
-    rest = f"{who} There is neither colour nor bold; {alone} is of a flow alone."
+    rest = f"{who} There is neither colour nor bold between such cells; {alone} is of a flow alone."
     by_flows = [_otherwise(results, group, metric) for group in groups]
     if any(len(both) for both in by_flows):
         both = max(by_flows, key=_spread)
