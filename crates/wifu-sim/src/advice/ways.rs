@@ -3,7 +3,6 @@
 use crate::mesh;
 use crate::routing::{self, Link, Via};
 use crate::scenario::{RoutingKind, Scenario};
-use crate::tables::{Fixed, Tables};
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 use wifu_radio::etx::Curves;
@@ -39,18 +38,15 @@ impl Ways<'_> {
     /// None of a scenario that is wrong.
     pub(super) fn new(scenario: &Scenario) -> Option<Ways<'_>> {
         let (plan, rows) = mesh::plan(scenario).ok()?;
-        let fixed = Fixed::new(&scenario.routing, &plan, &rows).ok()?;
-        let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
-        let all: Vec<u16> = (0..plan.nodes.len() as u16).collect();
-        let mut tables = Tables::new(all.len(), &all, fixed);
-        tables.lay(&links);
-        let flows = scenario.flow.iter().filter_map(|flow| {
-            let (from, to) = (number(&plan, &flow.from)?, number(&plan, &flow.to)?);
-            let hops = tables.walk(from, to, |direction| leads(&plan, direction));
-            let path: Option<Vec<u16>> = core::iter::once(Some(from)).chain(hops).collect();
-            Some(path.unwrap_or_default())
-        });
+        let ends = scenario.flow.iter();
+        let ends: Vec<_> = ends.map(|f| (f.from.clone(), f.to.clone())).collect();
+        let number = |name: &String| number(&plan, name);
+        let flows = mesh::routes_at_start(scenario, &ends).ok()?;
+        let flows = flows
+            .iter()
+            .map(|path| path.iter().filter_map(number).collect());
         let flows = flows.collect();
+        let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
         Some(Ways {
             scenario,
             rows,
@@ -186,14 +182,4 @@ fn pair(a: u16, b: u16) -> Pair {
 fn number(plan: &Plan, name: &str) -> Option<u16> {
     let found = plan.nodes.iter().position(|node| node.name == name);
     found.map(|n| n as u16)
-}
-
-/// The node to which a direction of a wire leads.
-fn leads(plan: &Plan, direction: u32) -> u16 {
-    let wire = &plan.wires[direction as usize / 2];
-    if direction.is_multiple_of(2) {
-        wire.b
-    } else {
-        wire.a
-    }
 }

@@ -29,7 +29,11 @@ pub fn routes_at_start(
     routes.lay(&routing::links(&plan, &scenario.routing, &mut curves));
     let leads = |direction: u32| {
         let wire = &plan.wires[direction as usize / 2];
-        if direction % 2 == 0 { wire.b } else { wire.a }
+        if direction.is_multiple_of(2) {
+            wire.b
+        } else {
+            wire.a
+        }
     };
     let name = |node: u16| plan.nodes[usize::from(node)].name.clone();
     let paths = pairs.iter().map(|&(from, to)| routes.path(from, to, leads));
