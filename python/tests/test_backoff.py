@@ -1,12 +1,13 @@
 """Links and nodes that come back: who waited for a timer then is no worse by its protocol."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from test_cautions import PLAN, made, said
-from test_pitfalls import GOING, _going
+from test_pitfalls import GOING, WINDOW, _going, delivered
 
-from wifu import unlike
+from wifu import backoff, unlike
 from wifu.returns import returns
 
 TIMES = ("node_s", "queue_s", "contention_s", "retry_s", "air_s", "propagation_s")
@@ -69,6 +70,34 @@ def test_a_cell_of_which_no_run_came_out_is_none(tmp_path: Path) -> None:
     found = made(tmp_path, of, text=_plan(EVENTS), hops=[_hop()])
     assert set(found.runs["status"]) == {"ok", "failed"}
     assert WHY not in unlike.reasons(found, found.plan.cells, "goodput")
+
+
+def test_with_and_without_a_cut_the_cut_is_what_is_compared(tmp_path: Path) -> None:
+    cut = '{ event = [{ at = "10s", cut = ["n1", "n2"] }, { at = "17s", restore = ["n1", "n2"] }] }'
+    text = GOING.replace("copies = 2", "")
+    text = text.replace("[vary]", f"[vary]\nwhat = {{ none = {{}}, there = {cut} }}")
+    of = {"tcp-reno": _going(1.0, timeout_s=12.0), "tcp-newreno": _going(0.9, timeout_s=18.0)}
+    found = made(tmp_path, of, text=text, hops=[_hop()])
+    by = {
+        what: [c for c in found.plan.cells if c.labels["what"] == what]
+        for what in ("none", "there")
+    }
+    assert WHY in unlike.reasons(found, by["there"], "goodput")
+    assert WHY not in unlike.reasons(found, by["none"], "goodput")
+    for one, other in product(by["none"], by["there"]):
+        assert WHY not in unlike.reasons(found, [one, other], "goodput")
+
+
+def test_waits_before_a_window_are_not_of_it(tmp_path: Path) -> None:
+    of = {"tcp-reno": _going(1.0, timeout_s=3.0), "tcp-newreno": _going(0.9, timeout_s=5.5)}
+    for name, begin, end, inside in (
+        ("a", 5, 45, True), ("b", 20, 40, False), ("c", 12, 45, False), ("d", 5, 15, False)
+    ):  # fmt: skip
+        window = WINDOW.replace("FROM", f"{begin}s").replace("TO", f"{end}s")
+        text = _plan(EVENTS).replace("runs = 8", window)
+        found = made(tmp_path / name, of, text=text, hops=[_hop()], series=delivered)
+        assert found.flows["goodput_bps"].notna().all()
+        assert backoff._inside(found) == inside, name
 
 
 def test_flows_beside_that_no_link_cuts_decide_what_they_decide(tmp_path: Path) -> None:
@@ -141,5 +170,6 @@ def test_a_node_is_back_that_was_away() -> None:
 
     assert [back(0, 90, 10), back(0, 90, 90, 0), back(50, 0, 90, 0)] == [True] * 3
     assert [back(0, 90), back(0, 50, 90), back(0, 90, 80), back(0)] == [False] * 4
+    assert not back(10, 11, 10), "which takes it out of nobody's reach"
     assert not returns({"mobility": [{"kind": "trace", "rows": [["x"], 3]}]})
     assert not returns({"event": [{"at": "1s", "cut": ["n1", "n2"]}, None, {"restore": "n1"}]})

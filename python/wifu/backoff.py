@@ -64,10 +64,13 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, fl
     base = parts(metric)[0]
     if base not in (*RATES, *OF_FINISHED) or not _once(results):
         return {}
+    # Beside a cell without any the cut itself is what is compared.
+    crossed = {cell.name: flows for cell in cells if (flows := crossing(results, cell))}
+    cells = [cell for cell in cells if cell.name in crossed]
     rows = carriers(rows_of(results, cells), metric)
     if "timeout_s" not in rows or rows["timeout_s"].isna().all():
         return {}
-    cut = {(c.name, n) for c in cells for n in crossing(results, c)}
+    cut = {(name, n) for name, flows in crossed.items() for n in flows}
     waited = rows["timeout_s"].astype(float).fillna(0.0)
     if "asked_timeout_s" in rows:  # what is lost may be a question as well as its answer
         waited += rows["asked_timeout_s"].astype(float).fillna(0.0)
@@ -86,15 +89,22 @@ def _waits(results: Results, cells: Sequence[Cell], metric: str) -> dict[str, fl
     return {name: float(apart.waits[name]) for name in sorted(found)}
 
 
+def _inside(results: Results) -> bool:
+    """Whether all that comes back does so in the part of runs that is measured."""
+    measure = results.plan.measure
+    times = [at for cell in results.plan.cells for at in returns(cell.scenario).times]
+    return measure.mode != "window" or all(measure.start <= at <= measure.end for at in times)
+
+
 def _of_rates(
     results: Results, cells: Sequence[Cell], metric: str, rows: pd.DataFrame
 ) -> Apart | None:
     """Of rates: what flows have in the time in which they do not wait."""
     measure = results.plan.measure
-    if measure.mode == "steady":
+    if measure.mode == "steady" or not _inside(results):
         return None
     lasted = ends(rows) - rows["start_s"].astype(float).fillna(0.0)
-    if measure.mode == "window":  # of which it is not known how much of the waits was in it
+    if measure.mode == "window":
         lasted = lasted.clip(upper=measure.end - measure.start)
     if parts(metric)[0] in SHARES:  # which are of what each flow has
         rows, lasted = rows[rows["cut"]], lasted[rows["cut"]]
@@ -103,7 +113,8 @@ def _of_rates(
     runs = rows.groupby("cell")["run"].nunique()
     rates = octets.groupby(rows["cell"]).sum() / runs
     without = (octets / (1 - shares)).groupby(rows["cell"]).sum() / runs
-    return Apart(rates, without, shares[rows["cut"]].groupby(rows["cell"]).mean())
+    waits = shares[rows["cut"]].groupby(rows["cell"]).mean()
+    return Apart(rates, without, waits.reindex(rates.index, fill_value=0.0))
 
 
 def _of_transfers(

@@ -3,7 +3,6 @@
 mod ways;
 
 use crate::scenario::{HandlerSpec, Scenario};
-use std::collections::BTreeSet;
 use ways::Ways;
 
 /// Handlers that act on a packet again at every hook that it meets.
@@ -14,14 +13,13 @@ pub fn advice(scenario: &Scenario) -> Vec<String> {
     let Some(ways) = Ways::new(scenario) else {
         return Vec::new();
     };
-    let relays = ways.relays();
-    let everywhere = scenario.handler.iter();
-    let everywhere = everywhere.filter_map(|handler| everywhere_of(handler, &relays));
+    let handlers = scenario.handler.iter();
+    let everywhere = handlers.filter_map(|handler| everywhere(handler, &ways));
     everywhere.chain(ways.sentences()).collect()
 }
 
 /// A handler that is at all hooks of its nodes, as none is said.
-fn everywhere_of(handler: &HandlerSpec, relays: &BTreeSet<&str>) -> Option<String> {
+fn everywhere(handler: &HandlerSpec, ways: &Ways<'_>) -> Option<String> {
     let name = &handler.config.name;
     if handler.config.hooks.is_some() || !AT_EVERY_HOOK.contains(&&name[..]) {
         return None;
@@ -31,12 +29,7 @@ fn everywhere_of(handler: &HandlerSpec, relays: &BTreeSet<&str>) -> Option<Strin
         true => "neither `nodes` nor `hooks`: it acts at each hook of each node",
         false => "no `hooks`: it acts at each of its nodes'",
     };
-    let mut nodes = handler.nodes.iter();
-    let passed = match everywhere {
-        true => !relays.is_empty(),
-        false => nodes.any(|node| relays.contains(&node[..])),
-    };
-    let (times, once) = match (passed, everywhere) {
+    let (times, once) = match (ways.relayed(&handler.nodes), everywhere) {
         (true, true) => (
             "10 on a way of three hops, and an answer as many",
             "[\"forward\"] is once at each relay",

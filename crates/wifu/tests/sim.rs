@@ -1040,6 +1040,13 @@ fn what_is_everywhere_and_what_stays_is_said_before_the_run() {
     );
     let forward = said(&format!("{drop}hooks = [\"forward\"]\n"));
     assert!(!forward.contains("Note: handler drop says"), "{forward}");
+    // Nodes go by their numbers, too, whatever they are called.
+    let named = "[topology]\nchain = { snr_db = 25.0 }\n[[topology.node]]\nname = \"a\"\n\
+                 [[topology.node]]\nname = \"b\"\n[[topology.node]]\nname = \"c\"\n";
+    let numbered =
+        format!("{named}{flow}[[handler]]\nuse = \"drop\"\np = 0.001\nnodes = [\"n2\"]\n");
+    let relay = said(&numbered);
+    assert!(relay.contains("a packet meets 3 at a relay"), "{relay}");
     // Where packets begin and end nobody forwards.
     let end = said(&format!("{drop}nodes = [\"n3\"]\n"));
     let input = "a packet meets 2 where it begins and 2 where it ends, and an answer as many. \

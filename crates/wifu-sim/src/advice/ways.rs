@@ -40,7 +40,7 @@ impl Ways<'_> {
         let (plan, rows) = mesh::plan(scenario).ok()?;
         let ends = scenario.flow.iter();
         let ends: Vec<_> = ends.map(|f| (f.from.clone(), f.to.clone())).collect();
-        let number = |name: &String| number(&plan, name);
+        let number = |name: &String| plan.index(name);
         let flows = mesh::routes_at_start(scenario, &ends).ok()?;
         let flows = flows
             .iter()
@@ -56,15 +56,14 @@ impl Ways<'_> {
         })
     }
 
-    /// The nodes that packets of flows pass on their way.
-    pub(super) fn relays(&self) -> BTreeSet<&str> {
+    /// Whether packets of flows pass one of these nodes on their way, or any at all if none is
+    /// named.
+    pub(super) fn relayed(&self, by: &[String]) -> bool {
         let inside = |path: &Vec<u16>| path.len().saturating_sub(1);
-        let relays = self
-            .flows
-            .iter()
-            .flat_map(|path| path.iter().take(inside(path)).skip(1));
-        let names = relays.map(|n| &self.plan.nodes[usize::from(*n)].name[..]);
-        names.collect()
+        let on_ways = self.flows.iter();
+        let mut relays = on_ways.flat_map(|path| path.iter().take(inside(path)).skip(1));
+        relays
+            .any(|node| by.is_empty() || by.iter().any(|name| self.plan.index(name) == Some(*node)))
     }
 
     /// What is to be said of routes.
@@ -116,10 +115,7 @@ impl Ways<'_> {
         let mut cut: BTreeSet<Pair> = BTreeSet::new();
         for event in events {
             let names = event.cut.as_ref().or(event.restore.as_ref())?;
-            let ends = pair(
-                number(&self.plan, &names[0])?,
-                number(&self.plan, &names[1])?,
-            );
+            let ends = pair(self.plan.index(&names[0])?, self.plan.index(&names[1])?);
             if event.cut.is_none() {
                 cut.remove(&ends);
                 continue;
@@ -177,9 +173,4 @@ impl Ways<'_> {
 
 fn pair(a: u16, b: u16) -> Pair {
     [a.min(b), a.max(b)]
-}
-
-fn number(plan: &Plan, name: &str) -> Option<u16> {
-    let found = plan.nodes.iter().position(|node| node.name == name);
-    found.map(|n| n as u16)
 }
