@@ -35,10 +35,6 @@ def _moves(*rows: tuple[float, float]) -> str:
     return f'[[scenario.mobility]]\nkind = "trace"\nrows = [{told}]\n'
 
 
-"""
-"""
-
-
 def test_who_waits_for_timers_when_links_come_back_is_no_better(tmp_path: Path) -> None:
     cut = _plan(EVENTS)
     walks = _plan(_moves((5.0, 10.0), (6.0, 90.0), (9.0, 12.0)))

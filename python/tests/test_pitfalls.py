@@ -314,6 +314,10 @@ def test_shares_in_a_window_of_flows_that_stand_still_are_told(
 
 def test_routes_of_unlike_length_in_one_mean_are_told(tmp_path: Path) -> None:
     text = PLAN.replace("runs = 8", "runs = 4").replace("copies = 2\n", "")
+    walk = (
+        '[[scenario.mobility]]\nkind = "waypoint"\nnodes = ["n2"]\narea = [0, 0, 9, 9]\n'
+        "speed = [1, 2]\n"
+    )
 
     def results(folder: Path, far: int) -> wifu.Results:
         def runner(scenario: dict[str, Any]) -> FakeResult:
@@ -329,9 +333,12 @@ def test_routes_of_unlike_length_in_one_mean_are_told(tmp_path: Path) -> None:
     told = said(found, "goodput")
     assert "in which short ones weigh most" in told
     assert "tcp-reno: 3.72 Mb/s over 1 (2), 1.26 Mb/s over 3 (2)" in told
+    assert "What a level does over long ones" in told
     assert "Routes are not equally long in all runs" not in said(
         results(tmp_path / "b", 1), "goodput"
     )
+    text = text.replace("[vary]", f"{walk}[vary]")
+    assert "packets take other ways later" in said(results(tmp_path / "c", 3), "goodput")
 
 
 def test_exact_values_are_of_their_moments(tmp_path: Path) -> None:
@@ -510,6 +517,10 @@ def test_a_median_that_a_cut_request_does_not_change_is_known(tmp_path: Path) ->
     assert cutoff.least(found, cell, "delay")
     assert "these numbers are the same" in cutoff.sentence(found, [cell], "delay_median")
     assert found.sample("delay_median", cell.labels).mean() == pytest.approx(0.2)
+    # A metric that the plan does not name is read from the runs, by whoever asks first.
+    fresh = wifu.load(found.folder)
+    assert "delay_median@1" not in fresh.plan.metrics
+    assert not cutoff.least(fresh, cell, "delay_median@1")
 
 
 def test_losses_of_the_first_slow_start_have_no_colour(tmp_path: Path) -> None:
@@ -705,8 +716,21 @@ def test_what_has_flows_last_longer_is_by_what_ended_them(
     assert ENDED.format(cut=cut, more=more) in said(found, "goodput")
 
 
+def test_few_round_trips_of_a_rate_that_did_not_grow_are_no_matter(tmp_path: Path) -> None:
+    for name, late, told in (("a", 3_750_000, False), ("b", 3_950_000, True)):
+        flows = _going(1.0, min_rtt_s=1.0, late_bytes=late)
+        of = {"tcp-reno": flows, "tcp-newreno": flows}
+        found = made(tmp_path / name, of, text=GOING.replace("copies = 2", ""))
+        assert ("after few round trips" in said(found, "goodput")) == told, name
+
+
 @pytest.mark.parametrize(
-    ("own", "more"), [('time = "60s"', "A longer `time`"), ('stop_at = "60s"', "A later `stop_at`")]
+    ("own", "more"),
+    [
+        ('time = "60s"', "A longer `time`"),
+        ('stop_at = "60s"', "A later `stop_at`"),
+        ('time = "200s"\nstop_at = "60s"', "A later `stop_at`"),
+    ],
 )
 def test_a_flow_that_its_own_time_ends_has_that_longer(tmp_path: Path, own: str, more: str) -> None:
     text = GOING.replace("copies = 2", f'app = "stream"\n{own}')

@@ -86,14 +86,15 @@ def _found(
     rows = carriers(rows_of(results, cells), metric)
     if "late_bytes" not in rows or not _settling(cells, rows):  # or of an older lab
         return []
-    # What ends by itself is of all of its time.
-    octets, lasting = rows["bytes"].astype(float), going(rows, cells)
-    if not octets[lasting].sum() > MOSTLY * octets.sum():
+    # Beside what ends by itself the rest of the time is another.
+    every = rows_of(results, cells)
+    octets = every["bytes"].astype(float)
+    if not octets[going(every, cells)].sum() > MOSTLY * octets.sum():
         return []
-    rest = _rest(rows[lasting & rows["late_bytes"].notna()], since, base)
+    rest = _rest(rows[going(rows, cells) & rows["late_bytes"].notna()], since, base)
     known = {c.name: c.labels for c in cells if c.name in rest.index}
-    every = {name: results.sample(metric, of).mean() for name, of in known.items()}
-    means = pd.Series(every, dtype=float)
+    found = {name: results.sample(metric, of).mean() for name, of in known.items()}
+    means = pd.Series(found, dtype=float)
     level = 1 - CHANCE / max(math.comb(len(means), 2), 1)
     return [
         (a, b, means[a] / means[b], without)

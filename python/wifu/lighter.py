@@ -33,7 +33,6 @@ EVEN = 1.1
 EVENNESS = ("jain", "unfairness", "weakest")
 """Metrics of how even shares are, whatever they are of."""
 
-
 OF_FRAMES = ("mac_retries", "mac_loss", "withdrawals")
 """Metrics of frames that meet others on the air."""
 

@@ -30,7 +30,7 @@ class Node:
     """In m; none if only tables of SNRs say how it is heard."""
     radio: bool
     heard: bool
-    """It has one that somebody hears, or may: of one without a place nobody knows how loud it is"""
+    """It has one that somebody hears, or may, as its place is not known."""
     rate: float
     """Of unicast data, in b/s; where `rate_control` begins unless that is `fixed`."""
     rate_by: str

@@ -104,8 +104,13 @@ def _mixed(results: Results, cells: Sequence[Cell], metric: str) -> str:
     weigh = "short" if parts(metric)[0] in RATES else "long"
     return (
         f"Routes are not equally long in all runs of a cell, and are in one mean, in which {weigh} "
-        f"ones weigh most (goodput of a flow by hops, and of how many: {first(told, MOST)}). What "
-        "a level does over long ones `results.flows` tells (`flow_hops`)."
+        "ones weigh most (goodput of a flow by its hops when it began, and of how many: "
+        f"{first(told, MOST)}). "
+        + (
+            "Nodes move on from there, or links are cut, and packets take other ways later."
+            if any(c.scenario.get("mobility") or c.scenario.get("event") for c in cells)
+            else "What a level does over long ones `results.flows` tells (`flow_hops`)."
+        )
     )
 
 

@@ -40,6 +40,9 @@ TRIPS = 200
 FULL, SHARED = 50, 100
 """Of the usual ones, with what waits in queues, so many are few; to share twice as many are."""
 
+EVEN = 0.03
+"""What is in the second half by no more than that another rate did not grow to speak of."""
+
 OF_LOSSES = ("loss", "retransmissions", "fast_retransmits", "timeouts")
 """Metrics of what is lost, and of what it takes to repair that."""
 
@@ -95,6 +98,18 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
     fewest = {most: own.groupby("cell").min() for most, own in every.items()}
     found = [own[own < most] for most, own in fewest.items()]
     return pd.concat(found).groupby(level=0).min()
+
+
+def _even(results: Results, cells: Sequence[Cell], metric: str) -> set[str]:
+    """Cells whose flows had as much in the second half of their time as on the mean of it all."""
+    if parts(metric)[0] in SHARES or results.plan.measure.mode == "window":
+        return set()
+    rows = _growing(results, cells, metric)
+    if "late_bytes" not in rows or rows.empty:
+        return set()
+    by = rows.groupby(rows["cell"].astype(str))
+    half = 2 * by["late_bytes"].sum(min_count=1).astype(float) / by["bytes"].sum().astype(float)
+    return set(half.index[(half - 1).abs() <= EVEN])
 
 
 def _beside(rows: pd.DataFrame, only: int | None) -> pd.DataFrame:
@@ -209,6 +224,8 @@ def _later(longer: tuple[str, ...]) -> tuple[str, ...]:
 def few(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
     """Cells whose flows had no longer."""
     trips = _trips(results, cells, metric)
+    # Where the second half had as much as the first it was no large part.
+    trips = trips[~trips.index.isin(_even(results, cells, metric))]
     found = [f"{c.name} {trips[c.name]:.0f}" for c in cells if c.name in trips.index]
     if not found:
         return None

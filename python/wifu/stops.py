@@ -78,7 +78,7 @@ def reasons(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[str]:
     def reason(cell: str, number: int, finished: Any, end: float, fault: Any) -> str:
         flow = flows.get((cell, number), {})
         if finished is True and timed(flow):
-            return "time" if flow.get("time") else "stop_at"
+            return _clock(flow)
         if isinstance(fault, str):
             return ""
         return "stop" if end >= WHOLE * ends.get(cell, np.inf) else counts.get(cell, "others")
@@ -87,6 +87,14 @@ def reasons(rows: pd.DataFrame, cells: Sequence[Cell]) -> pd.Series[str]:
     columns = (rows["cell"], rows["flow"], rows["finished"].eq(True), rows["sim_seconds"], faults)
     found = [reason(str(c), int(n), bool(f), e, w) for c, n, f, e, w in zip(*columns, strict=True)]
     return pd.Series(found, rows.index, dtype=object)
+
+
+def _clock(flow: Mapping[str, Any]) -> str:
+    """Which of the times of its own ends a flow that has one."""
+    if not flow.get("time") or not flow.get("stop_at"):
+        return "time" if flow.get("time") else "stop_at"
+    last = values.seconds(flow.get("start", 0)) + values.seconds(flow["time"])
+    return "time" if last < values.seconds(flow["stop_at"]) else "stop_at"
 
 
 def _otherwise(cell: Cell) -> str:

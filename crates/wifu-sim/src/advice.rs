@@ -10,20 +10,26 @@ const AT_EVERY_HOOK: [&str; 2] = ["drop", "delay"];
 
 /// Sentences about a scenario, before it is run; none of one that is wrong.
 pub fn advice(scenario: &Scenario) -> Vec<String> {
+    let bare: Vec<_> = scenario.handler.iter().filter(|h| is_bare(h)).collect();
+    // Most scenarios have nothing of which routes would have to be known.
+    if bare.is_empty() && !ways::matter(scenario) {
+        return Vec::new();
+    }
     let Some(ways) = Ways::new(scenario) else {
         return Vec::new();
     };
-    let handlers = scenario.handler.iter();
-    let everywhere = handlers.filter_map(|handler| everywhere(handler, &ways));
+    let everywhere = bare.into_iter().map(|handler| everywhere(handler, &ways));
     everywhere.chain(ways.sentences()).collect()
 }
 
+/// Whether a handler of which each act counts is at all hooks, as none is said.
+fn is_bare(handler: &HandlerSpec) -> bool {
+    handler.config.hooks.is_none() && AT_EVERY_HOOK.contains(&&handler.config.name[..])
+}
+
 /// A handler that is at all hooks of its nodes, as none is said.
-fn everywhere(handler: &HandlerSpec, ways: &Ways<'_>) -> Option<String> {
+fn everywhere(handler: &HandlerSpec, ways: &Ways<'_>) -> String {
     let name = &handler.config.name;
-    if handler.config.hooks.is_some() || !AT_EVERY_HOOK.contains(&&name[..]) {
-        return None;
-    }
     let everywhere = handler.nodes.is_empty();
     let says = match everywhere {
         true => "neither `nodes` nor `hooks`: it acts at each hook of each node",
@@ -40,7 +46,5 @@ fn everywhere(handler: &HandlerSpec, ways: &Ways<'_>) -> Option<String> {
             "[\"input\"] is once where packets end",
         ),
     };
-    Some(format!(
-        "handler {name} says {says}, of which a packet meets {times}. hooks = {once}"
-    ))
+    format!("handler {name} says {says}, of which a packet meets {times}. hooks = {once}")
 }

@@ -1041,7 +1041,7 @@ fn what_is_everywhere_and_what_stays_is_said_before_the_run() {
     let forward = said(&format!("{drop}hooks = [\"forward\"]\n"));
     assert!(!forward.contains("Note: handler drop says"), "{forward}");
     // Nodes go by their numbers, too, whatever they are called.
-    let named = "[topology]\nchain = { snr_db = 25.0 }\n[[topology.node]]\nname = \"a\"\n\
+    let named = "[topology]\nchain = { snr_db = [25.0, 25.0] }\n[[topology.node]]\nname = \"a\"\n\
                  [[topology.node]]\nname = \"b\"\n[[topology.node]]\nname = \"c\"\n";
     let numbered =
         format!("{named}{flow}[[handler]]\nuse = \"drop\"\np = 0.001\nnodes = [\"n2\"]\n");

@@ -3,6 +3,7 @@
 use crate::mesh;
 use crate::routing::{self, Link, Via};
 use crate::scenario::{RoutingKind, Scenario};
+use crate::tables;
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 use wifu_radio::etx::Curves;
@@ -16,12 +17,31 @@ const GOOD_ETX: f64 = 1.1;
 /// A pair of nodes, the lower number first.
 type Pair = [u16; 2];
 
+/// Whether a scenario has what its routes are asked about: something that changes under them, or
+/// a row of nodes that no testbed has.
+pub(super) fn matter(scenario: &Scenario) -> bool {
+    let kind = scenario.routing.kind;
+    let plain = matches!(kind, RoutingKind::Auto | RoutingKind::Chain);
+    let topology = || mesh::topology(scenario);
+    let rows = || topology().is_ok_and(|t| !tables::rows(&t, usize::from(u16::MAX)).is_empty());
+    let moves = !scenario.mobility.is_empty();
+    let own = kind == RoutingKind::Auto && is_own(scenario);
+    !scenario.event.is_empty()
+        || (moves && kind == RoutingKind::Static)
+        || ((moves && plain || own) && rows())
+}
+
+/// Whether a scenario says itself where nodes stand: those of words and of testbeds stand as near
+/// as they do.
+fn is_own(scenario: &Scenario) -> bool {
+    scenario.topology.set.is_none() && scenario.topology.words.is_none()
+}
+
 /// What packets of a scenario's flows may go along as it begins, and what they go along.
 pub(super) struct Ways<'a> {
     scenario: &'a Scenario,
     plan: Plan,
     rows: Vec<Range<u16>>,
-    links: Vec<Link>,
     /// The nodes that each flow's packets pass, both ends included; empty without a route.
     flows: Vec<Vec<u16>>,
 }
@@ -46,19 +66,25 @@ impl Ways<'_> {
             .iter()
             .map(|path| path.iter().filter_map(number).collect());
         let flows = flows.collect();
-        let links = routing::links(&plan, &scenario.routing, &mut Curves::default());
         Some(Ways {
             scenario,
             rows,
-            links,
             flows,
             plan,
         })
     }
 
+    /// All links as they begin.
+    fn links(&self) -> Vec<Link> {
+        routing::links(&self.plan, &self.scenario.routing, &mut Curves::default())
+    }
+
     /// Whether packets of flows pass one of these nodes on their way, or any at all if none is
-    /// named.
+    /// named; where ways change or are not known, they may.
     pub(super) fn relayed(&self, by: &[String]) -> bool {
+        if !self.scenario.mobility.is_empty() || self.flows.iter().any(Vec::is_empty) {
+            return true;
+        }
         let inside = |path: &Vec<u16>| path.len().saturating_sub(1);
         let on_ways = self.flows.iter();
         let mut relays = on_ways.flat_map(|path| path.iter().take(inside(path)).skip(1));
@@ -97,10 +123,10 @@ impl Ways<'_> {
             )),
             _ => None,
         };
-        // A testbed's nodes stand where they stood.
-        let own = self.scenario.topology.set.is_none();
-        let direct = self.direct().filter(|_| in_rows && own && !moves);
-        told.into_iter().chain(direct).collect()
+        // Who asks for a chain has one.
+        let own = is_own(self.scenario) && kind == RoutingKind::Auto;
+        let direct = (in_rows && own && !moves).then(|| self.direct());
+        told.into_iter().chain(direct.flatten()).collect()
     }
 
     /// The first link of a flow's way that is cut while others join its ends.
@@ -110,6 +136,10 @@ impl Ways<'_> {
             .iter()
             .flat_map(|path| path.windows(2).map(|hop| pair(hop[0], hop[1])))
             .collect();
+        let links = match self.scenario.event.is_empty() {
+            true => return None,
+            false => self.links(),
+        };
         let mut events: Vec<_> = self.scenario.event.iter().collect();
         events.sort_by_key(|event| event.at);
         let mut cut: BTreeSet<Pair> = BTreeSet::new();
@@ -121,7 +151,7 @@ impl Ways<'_> {
                 continue;
             }
             cut.insert(ends);
-            if used.contains(&ends) && self.joined(ends, &cut) {
+            if used.contains(&ends) && joined(&links, ends, &cut) {
                 let at = event.at.0;
                 let late = Span((Span::SECOND.0 - at.0 % Span::SECOND.0) % Span::SECOND.0);
                 let name = names.join(" and ");
@@ -131,27 +161,10 @@ impl Ways<'_> {
         None
     }
 
-    /// Whether links that are not cut join two nodes.
-    fn joined(&self, ends: Pair, cut: &BTreeSet<Pair>) -> bool {
-        let mut next: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
-        for link in &self.links {
-            if !cut.contains(&pair(link.from, link.to)) {
-                next.entry(link.from).or_default().push(link.to);
-            }
-        }
-        let mut seen = BTreeSet::from([ends[0]]);
-        let mut open = vec![ends[0]];
-        while let Some(node) = open.pop() {
-            let others = next.get(&node).into_iter().flatten();
-            open.extend(others.filter(|to| seen.insert(**to)));
-        }
-        seen.contains(&ends[1])
-    }
-
     /// The first flow whose packets pass relays between ends that reach each other well.
     fn direct(&self) -> Option<String> {
         let good: BTreeSet<(u16, u16)> = self
-            .links
+            .links()
             .iter()
             .filter(|link| matches!(link.via, Via::Radio(_)) && link.cost <= GOOD_ETX)
             .map(|link| (link.from, link.to))
@@ -173,4 +186,21 @@ impl Ways<'_> {
 
 fn pair(a: u16, b: u16) -> Pair {
     [a.min(b), a.max(b)]
+}
+
+/// Whether links that are not cut join two nodes.
+fn joined(links: &[Link], ends: Pair, cut: &BTreeSet<Pair>) -> bool {
+    let mut next: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
+    for link in links {
+        if !cut.contains(&pair(link.from, link.to)) {
+            next.entry(link.from).or_default().push(link.to);
+        }
+    }
+    let mut seen = BTreeSet::from([ends[0]]);
+    let mut open = vec![ends[0]];
+    while let Some(node) = open.pop() {
+        let others = next.get(&node).into_iter().flatten();
+        open.extend(others.filter(|to| seen.insert(**to)));
+    }
+    seen.contains(&ends[1])
 }
