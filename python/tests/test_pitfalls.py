@@ -577,6 +577,34 @@ def test_who_is_apart_by_how_its_flows_began_has_no_colour(tmp_path: Path) -> No
     assert why not in unlike.reasons(found, found.plan.cells, "goodput")
 
 
+def test_what_one_flow_has_is_a_share_where_others_go_on(tmp_path: Path) -> None:
+    why = "flows had few round trips, in which shares do not settle"
+    begun = "apart mostly by when in their runs bytes came"
+    for name, trip, few in (("a", 0.9, True), ("b", 0.1, False)):
+        # Flow 2 gives the first half away, and flow 1 has it.
+        rtt = {"p50_s": trip, "p95_s": trip, "p99_s": trip, "samples": 99}
+        own = {"min_rtt_s": 0.01, "rtt": rtt}
+        one = {p: _going(1.0, late_bytes=3_900_000, **own) for p in ("tcp-reno", "tcp-newreno")}
+        of = {
+            "tcp-reno": [*one["tcp-reno"], *_going(1.0, late_bytes=3_750_000, **own)],
+            "tcp-newreno": [*_going(1.1, late_bytes=4_200_000, **own),
+                            *_going(0.9, late_bytes=3_750_000, **own)],
+        }  # fmt: skip
+        found = made(tmp_path / name, of, text=GOING)
+        for flow in (1, 2):
+            reasons = unlike.reasons(found, found.plan.cells, f"goodput@{flow}")
+            assert (why in reasons) == few, (name, flow)
+            assert begun in reasons
+        assert why not in unlike.reasons(found, found.plan.cells, "aggregate")
+        assert "(flow 2: tcp-reno x 1.11 of tcp-newreno, x 1 in the second half)" in said(
+            found, "goodput@1"
+        )
+    alone = {p: own[:1] for p, own in of.items()}
+    found = made(tmp_path / "c", alone, text=GOING.replace("copies = 2", ""))
+    reasons = unlike.reasons(found, found.plan.cells, "goodput@1")
+    assert begun not in reasons and why not in reasons
+
+
 def test_what_a_plan_has_everywhere_is_told() -> None:
     ways = PLAN.replace("copies = 2", 'from = "n1"\nto = "n2"')
     text = ways.replace("[vary]", '[[scenario.handler]]\nuse = "drop"\np = 0.01\n[vary]')

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from wifu.even import jain
 from wifu.happenings import befalling
 from wifu.metrics import parts
 from wifu.rows import Results, ahead, alongside, carriers, ends, going, rows_of
+from wifu.short import shared
 from wifu.stamps import first
 
 OF: Mapping[str, Callable[[NDArray[np.float64]], float]] = {
@@ -74,12 +76,42 @@ def _settling(cells: Sequence[Cell], rows: pd.DataFrame) -> bool:
     return not late.any() and not any(befalling(cell) for cell in cells)
 
 
-def _found(
-    results: Results, cells: Sequence[Cell], metric: str
-) -> list[tuple[str, str, float, float]]:
-    """Pairs of cells that are apart mostly by that: the first with more, with the ratio of both and
-    what it is in the second half.
+class Pair(NamedTuple):
+    """Two cells that are apart mostly by that: the first with more, with the ratio of both and what
+    it is in the second half.
     """
+
+    one: str
+    other: str
+    ratio: float
+    rest: float
+    flow: int | None = None
+    """Of the metric of this flow, if not of what was asked for."""
+
+    def __str__(self) -> str:
+        """In words."""
+        whose = f"flow {self.flow}: " if self.flow is not None else ""
+        return (
+            f"{whose}{self.one} x {self.ratio:.3g} of {self.other}, x {self.rest:.3g} in the "
+            "second half"
+        )
+
+
+def _found(results: Results, cells: Sequence[Cell], metric: str) -> list[Pair]:
+    """Pairs of cells that are so; of a flow that shares with others what these are apart by is in
+    what it has.
+    """
+    found, (base, only) = _of(results, cells, metric), parts(metric)
+    if found or only is None or not shared(results, cells, metric):
+        return found
+    rows = carriers(rows_of(results, cells))
+    others = sorted(set(rows.loc[going(rows, cells) & rows["flow"].ne(only), "flow"].astype(int)))
+    pairs = [(n, pair) for n in others for pair in _of(results, cells, f"{base}@{n}")]
+    return [pair._replace(flow=n) for n, pair in pairs]
+
+
+def _of(results: Results, cells: Sequence[Cell], metric: str) -> list[Pair]:
+    """The same of a metric by itself."""
     since, base = SINCE.get(results.plan.measure.mode), parts(metric)[0]
     if base not in OF or since is None:
         return []
@@ -92,12 +124,16 @@ def _found(
     if not octets[going(every, cells)].sum() > MOSTLY * octets.sum():
         return []
     rest = _rest(rows[going(rows, cells) & rows["late_bytes"].notna()], since, base)
-    known = {c.name: c.labels for c in cells if c.name in rest.index}
-    found = {name: results.sample(metric, of).mean() for name, of in known.items()}
-    means = pd.Series(found, dtype=float)
+    if parts(metric)[1] is not None:  # what a plan does not name would have to be looked up
+        means = rows["goodput_bps"].astype(float).groupby(rows["cell"]).mean()
+        means = means[means.index.isin(rest.index.get_level_values("cell"))]
+    else:
+        known = {c.name: c.labels for c in cells if c.name in rest.index}
+        found = {name: results.sample(metric, of).mean() for name, of in known.items()}
+        means = pd.Series(found, dtype=float)
     level = 1 - CHANCE / max(math.comb(len(means), 2), 1)
     return [
-        (a, b, means[a] / means[b], without)
+        Pair(a, b, means[a] / means[b], without)
         for a, b in ahead(means, 1 + SMALL)
         if means[b] > 0
         and (without := _without(means[a] / means[b], rest[a], rest[b], level)) is not None
@@ -133,15 +169,14 @@ def apart(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
         own = str(results.plan.baseline)
         base = own if own in labels else labels[0]
         ours = {c.name for c in cells if str(c.labels.get(pair)) == base}
-        every = [both for both in every if ours & set(both[:2])]
-    found = [f"{a} x {r:.3g} of {b}, x {rest:.3g} in the second half" for a, b, r, rest in every]
-    if not found:
+        every = [both for both in every if ours & {both.one, both.other}]
+    if not every:
         return None
     rows = carriers(rows_of(results, cells), metric)
-    rows = rows[rows["cell"].isin({name for a, b, *_ in every for name in (a, b)})]
+    rows = rows[rows["cell"].isin({name for both in every for name in (both.one, both.other)})]
     return Early(
         "What sets some cells apart is mostly when in their runs bytes came, as by how flows begin "
-        f"({first(list(dict.fromkeys(found)), MOST)}).",
+        f"({first(list(dict.fromkeys(map(str, every))), MOST)}).",
         stops.longer(rows[going(rows, cells)], cells),
         colourless=True,
     )

@@ -58,6 +58,18 @@ MOST = 4
 """Cells that are named."""
 
 
+def shared(results: Results, cells: Sequence[Cell], metric: str) -> bool:
+    """Whether a metric is of how flows share: of one alone it is what those that go on beside it
+    leave, if it goes on as well.
+    """
+    base, only = parts(metric)
+    if base != "goodput" or only is None:
+        return base in SHARES
+    rows = carriers(rows_of(results, cells))
+    own = rows.loc[going(rows, cells), "flow"].eq(only)
+    return bool(own.any() and not own.all())
+
+
 def _growing(results: Results, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
     """Flows whose windows may not have grown to what they come to."""
     rows = carriers(rows_of(results, cells))
@@ -87,7 +99,7 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
         return none
     # Nor has a window to grow to the path's size where it is not what a sender waits for.
     names = {"rtt_p50_s": lasted, "min_rtt_s": lasted[~_held(rows)]}
-    usual = SHARED if parts(metric)[0] in SHARES else FULL
+    usual = SHARED if shared(results, cells, metric) else FULL
     every = {
         most: (of / rows[name].astype(float)).groupby([rows["cell"], rows["flow"]]).mean()
         for name, most in (("min_rtt_s", TRIPS), ("rtt_p50_s", usual))
@@ -102,7 +114,7 @@ def _trips(results: Results, cells: Sequence[Cell], metric: str) -> pd.Series[fl
 
 def _even(results: Results, cells: Sequence[Cell], metric: str) -> set[str]:
     """Cells whose flows had as much in the second half of their time as on the mean of it all."""
-    if parts(metric)[0] in SHARES or results.plan.measure.mode == "window":
+    if shared(results, cells, metric) or results.plan.measure.mode == "window":
         return set()
     rows = _growing(results, cells, metric)
     if "late_bytes" not in rows or rows.empty:
@@ -209,7 +221,7 @@ def losses(results: Results, cells: Sequence[Cell], metric: str) -> Early | None
 
 def unsettled(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether shares are compared of flows of which one had too few round trips to have its own."""
-    return parts(metric)[0] in SHARES and bool(len(_trips(results, cells, metric)))
+    return shared(results, cells, metric) and bool(len(_trips(results, cells, metric)))
 
 
 def _later(longer: tuple[str, ...]) -> tuple[str, ...]:
