@@ -28,28 +28,29 @@ impl Default for Course {
 impl Course {
     /// So many were delivered.
     pub(crate) fn add(&mut self, now: Time, octets: u64) {
-        loop {
-            let bin = (now.0 >> self.shift) as usize;
-            if bin >= BINS {
-                self.widen();
-                continue;
-            }
-            if bin >= self.octets.len() {
-                self.octets.resize(BINS, 0);
-            }
-            self.octets[bin] += octets;
-            return;
+        while !self.counted(now, octets) {
+            self.make_room();
         }
     }
 
-    /// Two bins become one.
-    fn widen(&mut self) {
+    /// Counts them if there is a bin of that time.
+    fn counted(&mut self, now: Time, octets: u64) -> bool {
+        let bin = self.octets.get_mut((now.0 >> self.shift) as usize);
+        bin.map(|bin| *bin += octets).is_some()
+    }
+
+    /// The first bins; later on two bins become one.
+    #[cold]
+    fn make_room(&mut self) {
+        if self.octets.is_empty() {
+            self.octets.resize(BINS, 0);
+            return;
+        }
         self.shift += 1;
-        for bin in 0..self.octets.len() / 2 {
+        for bin in 0..BINS / 2 {
             self.octets[bin] = self.octets[2 * bin] + self.octets[2 * bin + 1];
         }
-        let kept = self.octets.len() / 2;
-        self.octets[kept..].fill(0);
+        self.octets[BINS / 2..].fill(0);
     }
 
     /// How many were delivered from a time on; those of its bin as if they had come evenly.
