@@ -1,6 +1,7 @@
 """Transfers that the end of a run cut off: nobody may take the rest for all of them."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from test_figures import drawn
 import wifu
 from wifu import asked, claims, cutoff, published, report, runner, stops
 from wifu import plan as plans
-from wifu.errors import PlanError
+from wifu.errors import LabError, PlanError
 from wifu.figures import spread, style
 from wifu.rows import flows_of, rows_of
 from wifu.screen import _summary_table, dry, print_claims, screen
@@ -116,6 +117,19 @@ def test_summaries_say_that_it_is_the_least(results: wifu.Results) -> None:
     shown = results._repr_html_()
     assert shown.count("≥ ") == sum(cut)
     assert "means of such cells are the least that they can be" in shown
+
+
+def test_tables_without_their_runs_have_what_their_plan_names(
+    results: wifu.Results, tmp_path: Path
+) -> None:
+    """The rest is not looked for without an end, and said to be missing."""
+    alone = tmp_path / "tables"
+    shutil.copytree(results.folder, alone, ignore=shutil.ignore_patterns("*.json.gz"))
+    found = wifu.load(alone)
+    cut = next(c for c in found.plan.cells if cutoff.runs(found, c, "delay_median@1"))
+    assert found.sample("delay_median@1", cut.labels).isna().all()
+    with pytest.raises(LabError, match="has no outcome of"):
+        found.interval("delay_median@1", cut)
 
 
 def test_tables_for_other_programs_have_the_time_so_far(results: wifu.Results) -> None:

@@ -605,6 +605,20 @@ def test_what_one_flow_has_is_a_share_where_others_go_on(tmp_path: Path) -> None
     assert begun not in reasons and why not in reasons
 
 
+def test_what_one_flow_has_is_its_own_but_for_what_others_gave_it(tmp_path: Path) -> None:
+    """Flow 1 has twice as much all the time; flow 2 began a little slower."""
+    begun = "apart mostly by when in their runs bytes came"
+    of = {
+        "tcp-reno": [*_going(1.0, late_bytes=3_750_000), *_going(1.0, late_bytes=3_750_000)],
+        "tcp-newreno": [*_going(2.0, late_bytes=7_500_000), *_going(0.98, late_bytes=3_750_000)],
+    }
+    for name, other, reason in (("a", 0.98, False), ("b", 0.4, True)):
+        of["tcp-newreno"][1:] = _going(other, late_bytes=3_750_000)
+        found = made(tmp_path / name, of, text=GOING)
+        assert (begun in unlike.reasons(found, found.plan.cells, "goodput@1")) == reason
+        assert begun in unlike.reasons(found, found.plan.cells, "goodput@2")
+
+
 def test_what_a_plan_has_everywhere_is_told() -> None:
     ways = PLAN.replace("copies = 2", 'from = "n1"\nto = "n2"')
     text = ways.replace("[vary]", '[[scenario.handler]]\nuse = "drop"\np = 0.01\n[vary]')

@@ -167,8 +167,8 @@ class Results:
             raise LabError(why)
         names = [c.name for c in self.cells(where)]
         name = metrics.column(metric)
-        if name not in self.runs and "@" in metric:
-            self._look_up(metric)
+        if name not in self.runs:
+            self.look_up(metric)
         if cutoff.of_finished(metric) and (own := cutoff.of_finished_alone(metric)) in self.runs:
             name = own
         if name not in self.ok:
@@ -186,8 +186,12 @@ class Results:
             column.attrs["note"] = note
         return column.sort_index()
 
-    def _look_up(self, metric: str) -> None:
-        """A metric of a flow alone that the plan does not name, from the outcomes."""
+    def look_up(self, metric: str) -> None:
+        """Adds to `runs` a metric of a flow alone that the plan does not name, from the outcomes;
+        others are there.
+        """
+        if "@" not in metric:
+            return
         scenarios = {cell.name: cell.scenario for cell in self.plan.cells}
         found: dict[str, dict[Any, float]] = {}
         for at, cell, run in zip(self.runs.index, self.runs["cell"], self.runs["run"], strict=True):

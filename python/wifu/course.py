@@ -98,16 +98,25 @@ class Pair(NamedTuple):
 
 
 def _found(results: Results, cells: Sequence[Cell], metric: str) -> list[Pair]:
-    """Pairs of cells that are so; of a flow that shares with others what these are apart by is in
-    what it has.
+    """Pairs of cells that are so; of a flow that shares with others, those in which it has mostly
+    what these gave away so.
     """
     found, (base, only) = _of(results, cells, metric), parts(metric)
     if found or only is None or not shared(results, cells, metric):
         return found
     rows = carriers(rows_of(results, cells))
     others = sorted(set(rows.loc[going(rows, cells) & rows["flow"].ne(only), "flow"].astype(int)))
-    pairs = [(n, pair) for n in others for pair in _of(results, cells, f"{base}@{n}")]
-    return [pair._replace(flow=n) for n, pair in pairs]
+    means = rows["goodput_bps"].astype(float).groupby([rows["cell"], rows["flow"]]).mean()
+    given: dict[tuple[str, str], list[Pair]] = {}
+    for n in others:
+        for pair in _of(results, cells, f"{base}@{n}"):
+            given.setdefault((pair.one, pair.other), []).append(pair._replace(flow=n))
+    explained: list[Pair] = []
+    for (one, other), pairs in given.items():
+        gains = means.get((other, only), np.nan) - means.get((one, only), np.nan)
+        lost = sum(means[one, pair.flow] - means[other, pair.flow] for pair in pairs)
+        explained += pairs if gains > 0 and lost >= HALF * gains else []
+    return explained
 
 
 def _of(results: Results, cells: Sequence[Cell], metric: str) -> list[Pair]:

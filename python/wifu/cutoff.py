@@ -284,8 +284,8 @@ def beside(results: Results, cell: Cell, metric: str) -> str:
 def unsettled(results: Results, cell: Cell, metric: str) -> set[int]:
     """The numbers of those of these runs in which a metric depends on what was cut off."""
     found, name = runs(results, cell, metric), settled(metric)
-    if found and name not in results.runs:
-        results.sample(metric, cell.labels)  # reads what a plan does not name
+    if found and column(metric) not in results.runs:
+        results.look_up(metric)
     if not found or name not in results.runs:
         return found
     rows = results.runs

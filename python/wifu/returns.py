@@ -5,11 +5,13 @@ there.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from wifu import values
 from wifu.cells import Cell
@@ -31,7 +33,7 @@ class Returns(NamedTuple):
     links: Mapping[Link, tuple[str, ...]]
     traces: tuple[str, ...]
     times: tuple[float, ...]
-    """Of all that goes or comes, in seconds."""
+    """When what comes back goes and comes, in seconds."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -41,46 +43,71 @@ class Returns(NamedTuple):
 def returns(scenario: Mapping[str, Any]) -> Returns:
     """Those of a scenario."""
     found: dict[Link, list[str]] = {}
-    back: set[Link] = set()
+    open_since: dict[Link, float | None] = {}
     times: list[float] = []
-    for event in scenario.get("event") or []:
+    back: set[Link] = set()
+    for event in sorted(scenario.get("event") or [], key=_at):
         if not isinstance(event, dict):
             continue
         what = "restore" if "restore" in event else "cut"
         if isinstance(ends := event.get(what), list):
             link = frozenset(map(str, ends))
             found.setdefault(link, []).append(f"{what} {event.get('at')}")
-            back |= {link} if what == "restore" else set()
-            with suppress(LabError):  # what is wrong is told where it is checked
-                times.append(values.seconds(event.get("at", 0)))
+            if what == "cut":
+                open_since.setdefault(link, _at(event))
+                continue
+            back.add(link)
+            if (since := open_since.pop(link, None)) is not None:
+                times += [since, _at(event)]
     traces = []
     for moving in scenario.get("mobility") or []:
         if isinstance(moving, dict) and (rows := moving.get("rows")):
             told = json.dumps(rows, default=str)
-            if _comes_back(told):
+            if away := _away(told):
                 traces.append(told)
-                times += [float(row[0]) for row in rows]
+                times += away
     links = {link: tuple(at) for link, at in found.items() if link in back}
     return Returns(links, tuple(traces), tuple(times))
 
 
+def _at(event: Any) -> float:
+    """When an event happens; what is wrong is told where it is checked."""
+    with suppress(LabError):
+        return values.seconds(event.get("at", 0)) if isinstance(event, dict) else 0.0
+    return 0.0
+
+
 @lru_cache(maxsize=256)
-def _comes_back(told: str) -> bool:
-    """Whether a node of a trace is nearer again to where it was than it had been."""
-    by: dict[str, list[tuple[float, float]]] = {}
+def _away(told: str) -> tuple[float, ...]:
+    """When nodes of a trace go away and come back, nearer again to where they were than they had
+    been: each is half of how far it goes from there, on straight lines between rows.
+    """
+    by: dict[str, list[tuple[float, float, float]]] = {}
     with suppress(TypeError, ValueError):
         for at, node, x, y in json.loads(told):
-            float(at)
-            by.setdefault(str(node), []).append((float(x), float(y)))
-    for places in by.values():
-        for n, begin in enumerate(places):
-            away = 0.0
-            for place in places[n + 1 :]:
-                far = math.dist(begin, place)
-                if away >= FAR and far < NEARER * away:
-                    return True
-                away = max(away, far)
-    return False
+            by.setdefault(str(node), []).append((float(at), float(x), float(y)))
+    found: set[float] = set()
+    for rows in by.values():
+        times, places = np.array(rows)[:, 0], np.array(rows)[:, 1:]
+        for n in range(len(rows) - 2):
+            far = np.hypot(*(places[n:] - places[n]).T)
+            most = np.maximum.accumulate(far)[:-1]
+            back = np.flatnonzero((most >= FAR) & (far[1:] < NEARER * most))
+            if len(back):
+                found |= set(_crossed(times[n:], far, NEARER * most[back[0]], int(back[0]) + 1))
+    return tuple(sorted(found))
+
+
+def _crossed(
+    times: NDArray[np.float64], far: NDArray[np.float64], half: float, back: int
+) -> tuple[float, float]:
+    """When on its way to row `back` a node is `half` away first and for the last time."""
+
+    def between(near: int, away: int) -> float:
+        return float(np.interp(half, far[[near, away]], times[[near, away]]))
+
+    gone = int(np.argmax(far > half))
+    return between(gone - 1, gone), between(back, back - 1)
 
 
 def crossing(results: Results, cell: Cell) -> set[int]:

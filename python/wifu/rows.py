@@ -43,6 +43,9 @@ class Results(Protocol):
     def sample(self, metric: str, where: Mapping[str, Any] | None = None) -> pd.Series[float]:
         """A metric of the runs of cells."""
 
+    def look_up(self, metric: str) -> None:
+        """Adds to `runs` a metric of a flow alone that the plan does not name."""
+
     def outcome(self, cell: Cell | str, run: int = 1) -> dict[str, Any]:
         """The whole outcome of a run."""
 

@@ -1056,6 +1056,8 @@ fn what_is_everywhere_and_what_stays_is_said_before_the_run() {
     let stays = "Note: nodes move, and routes go along the row all the time";
     assert!(said(&format!("{row}{moves}")).contains(stays));
     assert!(!said(&row).contains(stays));
+    let moving = said(&format!("{drop}nodes = [\"n3\"]\n{moves}"));
+    assert!(moving.contains(input), "{moving}");
     let follows = format!("{row}{moves}[routing]\nkind = \"etx\"\n");
     assert!(!said(&follows).contains(stays));
     let listed = "[routing]\nkind = \"static\"\nroutes = [{ from = \"n1\", to = \"n3\", via = \"n3\" }, \

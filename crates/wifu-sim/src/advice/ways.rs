@@ -80,9 +80,10 @@ impl Ways<'_> {
     }
 
     /// Whether packets of flows pass one of these nodes on their way, or any at all if none is
-    /// named; where ways change or are not known, they may.
+    /// named; where ways change as nodes move or are not known, they may.
     pub(super) fn relayed(&self, by: &[String]) -> bool {
-        if !self.scenario.mobility.is_empty() || self.flows.iter().any(Vec::is_empty) {
+        let moves = !self.scenario.mobility.is_empty() && self.stays().is_none();
+        if moves || self.flows.iter().any(Vec::is_empty) {
             return true;
         }
         let inside = |path: &Vec<u16>| path.len().saturating_sub(1);
@@ -92,20 +93,29 @@ impl Ways<'_> {
             .any(|node| by.is_empty() || by.iter().any(|name| self.plan.index(name) == Some(*node)))
     }
 
-    /// What is to be said of routes.
-    pub(super) fn sentences(&self) -> Vec<String> {
+    /// Whether packets go along a row of nodes.
+    fn in_rows(&self) -> bool {
         let kind = self.scenario.routing.kind;
-        let plain = matches!(kind, RoutingKind::Auto | RoutingKind::Chain);
-        let in_rows = plain && !self.rows.is_empty();
-        let stays = match kind {
+        matches!(kind, RoutingKind::Auto | RoutingKind::Chain) && !self.rows.is_empty()
+    }
+
+    /// Why routes are the same all the time, if they are.
+    fn stays(&self) -> Option<&'static str> {
+        match self.scenario.routing.kind {
             RoutingKind::Static => {
                 Some("are those that are listed, as routing.kind is static, all the time")
             }
-            _ if in_rows => Some("go along the row all the time, as routing.kind is auto or chain"),
+            _ if self.in_rows() => {
+                Some("go along the row all the time, as routing.kind is auto or chain")
+            }
             _ => None,
-        };
+        }
+    }
+
+    /// What is to be said of routes.
+    pub(super) fn sentences(&self) -> Vec<String> {
         let moves = !self.scenario.mobility.is_empty();
-        let told = match (stays, self.around()) {
+        let told = match (self.stays(), self.around()) {
             (Some(how), _) if moves => Some(format!(
                 "nodes move, and routes {how}: nobody who comes nearer is used. With \
                  routing.kind = \"etx\" routes follow"
@@ -124,8 +134,8 @@ impl Ways<'_> {
             _ => None,
         };
         // Who asks for a chain has one.
-        let own = is_own(self.scenario) && kind == RoutingKind::Auto;
-        let direct = (in_rows && own && !moves).then(|| self.direct());
+        let own = is_own(self.scenario) && self.scenario.routing.kind == RoutingKind::Auto;
+        let direct = (self.in_rows() && own && !moves).then(|| self.direct());
         told.into_iter().chain(direct.flatten()).collect()
     }
 
