@@ -442,6 +442,8 @@ def test_slips_of_a_plan_are_told_by_what_is_to_be_written(folder: Path) -> None
     assert "slip.toml:" not in several, "it is on no line of the plan"
     single = "baseline = 2\n" + MESH.replace("[[scenario.flow]]", "[scenario.flow]")
     assert "scenario.flow: is a list: write [[scenario.flow]]" in told(single)
+    within = MESH.replace("[scenario]", '[scenario]\nseries = ["cwnd"]')
+    assert "scenario.series: unknown key; keys of the plan itself stand above" in told(within)
 
 
 @pytest.mark.parametrize("page", ["docs/src/sim.md", "crates/wifu/src/sim/mod.rs"])

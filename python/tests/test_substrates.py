@@ -677,6 +677,8 @@ def test_divergence_needs_two_substrates(tmp_path: Path) -> None:
     Campaign(plan(), Store(tmp_path), fake).start()
     with pytest.raises(LabError, match="fewer than two substrates"):
         cli.diverge(tmp_path)
+    with pytest.raises(LabError, match="there holds no results"):
+        cli.diverge(tmp_path / "there")
 
 
 def test_claims_have_a_column_for_each_substrate(

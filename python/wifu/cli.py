@@ -327,6 +327,7 @@ def diverge(
     folder = _whole(folder)[0].folder
     found = diverging.of_folder(folder, tolerance)
     if found is None:
+        Store(folder).found().manifest()  # says so where there are none at all
         raise LabError(
             f"{folder} has results on fewer than two substrates: wifu-lab resume {folder} --on "
             "sim,emu"

@@ -1,5 +1,5 @@
-"""When in a run bytes came: cells that are apart by how their flows began, or by what happened
-once, more than by the rest of the time.
+"""When in a run bytes came: cells that are the less apart the longer their flows go on, as by how
+these began, or by what happened once.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ LEAST = 0.1
 MOSTLY = 0.9
 """Flows that go on have more of all bytes than that."""
 
+LEFT = 2 / 3
+"""Of what sets two cells apart no more is left in the second half: half of what the first has."""
+
 HALF = 0.5
-"""... of what sets two cells apart, and more, is not in the second half."""
+"""... of what one flow has more, and more, is what others gave away so."""
 
 CHANCE = 0.01
 """By chance it is so in no more of the rows of a table, however many cells are compared in each."""
@@ -77,9 +80,7 @@ def _settling(cells: Sequence[Cell], rows: pd.DataFrame) -> bool:
 
 
 class Pair(NamedTuple):
-    """Two cells that are apart mostly by that: the first with more, with the ratio of both and what
-    it is in the second half.
-    """
+    """Two such cells: the one with more first, their ratio, and what it is in the second half."""
 
     one: str
     other: str
@@ -99,7 +100,7 @@ class Pair(NamedTuple):
 
 def _found(results: Results, cells: Sequence[Cell], metric: str) -> list[Pair]:
     """Pairs of cells that are so; of a flow that shares with others, those in which it has mostly
-    what these gave away so.
+    what these gave away.
     """
     found, (base, only) = _of(results, cells, metric), parts(metric)
     if found or only is None or not shared(results, cells, metric):
@@ -152,21 +153,19 @@ def _of(results: Results, cells: Sequence[Cell], metric: str) -> list[Pair]:
 def _without(
     ratio: float, one: pd.Series[float], other: pd.Series[float], level: float
 ) -> float | None:
-    """What a ratio above 1 is in the second half, if it is mostly not of that, and that is not by
-    chance.
-    """
+    """What a ratio above 1 is in the second half, if it is so much less, and not by chance."""
     gains = (np.log(one) - np.log(other)).dropna()
     if len(gains) < RUNS:
         return None
     change = stats.mean_interval(gains.to_numpy(float), level)
     chance = change.known and not change.high < 0
-    if chance or change.estimate > -HALF * np.log(ratio):
+    if chance or change.estimate > -(1 - LEFT) * np.log(ratio):
         return None
     return float(ratio * np.exp(change.estimate))
 
 
 def begun(results: Results, cells: Sequence[Cell], metric: str) -> bool:
-    """Whether two of these cells are apart mostly by that."""
+    """Whether two of these cells are so."""
     return bool(_found(results, cells, metric))
 
 
@@ -184,8 +183,8 @@ def apart(results: Results, cells: Sequence[Cell], metric: str) -> Early | None:
     rows = carriers(rows_of(results, cells), metric)
     rows = rows[rows["cell"].isin({name for both in every for name in (both.one, both.other)})]
     return Early(
-        "What sets some cells apart is mostly when in their runs bytes came, as by how flows begin "
-        f"({first(list(dict.fromkeys(map(str, every))), MOST)}).",
+        "Some cells are apart in the first half of their flows' time at least twice as much as in "
+        f"the second, as by how flows begin ({first(list(dict.fromkeys(map(str, every))), MOST)}).",
         stops.longer(rows[going(rows, cells)], cells),
         colourless=True,
     )

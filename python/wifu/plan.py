@@ -27,7 +27,7 @@ from typing import Any
 
 from wifu import holding, program
 from wifu._native import meant
-from wifu.cells import Axis, Cell, Label, all_cells, digest, leaves
+from wifu.cells import ABOVE, Axis, Cell, Label, all_cells, digest, leaves
 from wifu.errors import LabError, PlanError, nearest
 from wifu.metrics import Measure, of_datagrams
 from wifu.overrides import KEYS, apply_override
@@ -203,6 +203,8 @@ class Plan:
         none = "no protocol of this name"
         what = what.replace(none, f"{none} (one of your own: `compositions`, or WIFU_LOAD)", 1)
         what = NO_PART.sub(r"\g<0> (one of your own: WIFU_LOAD)", what, count=1)
+        if path in KEYS and what.startswith("unknown key"):
+            what = f"unknown key; {ABOVE}"
         for axis in self.axes:
             if path in (level := axis.of(cell.labels[axis.name])).paths:
                 key = f"vary.{axis.name}" + f".{level.label}.{path}" * level.table

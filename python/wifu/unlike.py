@@ -541,7 +541,7 @@ REASONS = (
     Reason("rates of few segments, the first of which takes no time", brief),
     Reason("flows had few round trips, in which shares do not settle", short.unsettled),
     Reason("losses are of how flows began", short.at_first),
-    Reason("apart mostly by when in their runs bytes came", course.begun),
+    Reason("apart in the first half at least twice as much as in the second", course.begun),
     Reason("one flow alone has no share", _single),
     Reason("unlike numbers of flows", _counted_flows),
     Reason("flows are of datagrams in some, which are left out there", turned.turned),
