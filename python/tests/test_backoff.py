@@ -185,5 +185,7 @@ def test_a_node_is_back_that_was_away() -> None:
     assert [back(0, 90, 10), back(0, 90, 90, 0), back(50, 0, 90, 0)] == [True] * 3
     assert [back(0, 90), back(0, 50, 90), back(0, 90, 80), back(0)] == [False] * 4
     assert not back(10, 11, 10), "which takes it out of nobody's reach"
-    assert not returns({"mobility": [{"kind": "trace", "rows": [["x"], 3]}]})
+    for wrong in (["x"], 3, ["2s", "n1", 0, 0], [1, "n1", None, 0]):
+        rows = [wrong, [3.0, "n2", 0, 0]]
+        assert not returns({"mobility": [{"kind": "trace", "rows": rows}]})
     assert not returns({"event": [{"at": "1s", "cut": ["n1", "n2"]}, None, {"restore": "n1"}]})

@@ -85,7 +85,8 @@ def _away(told: str) -> tuple[float, ...]:
     by: dict[str, list[tuple[float, float, float]]] = {}
     with suppress(TypeError, ValueError):
         for at, node, x, y in json.loads(told):
-            by.setdefault(str(node), []).append((float(at), float(x), float(y)))
+            row = (float(at), float(x), float(y))
+            by.setdefault(str(node), []).append(row)
     found: set[float] = set()
     for rows in by.values():
         times, places = np.array(rows)[:, 0], np.array(rows)[:, 1:]
