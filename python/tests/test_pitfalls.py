@@ -620,6 +620,20 @@ def test_what_one_flow_has_is_its_own_but_for_what_others_gave_it(tmp_path: Path
         found = made(tmp_path / name, of, text=GOING)
         assert (begun in unlike.reasons(found, found.plan.cells, "goodput@1")) == reason
         assert begun in unlike.reasons(found, found.plan.cells, "goodput@2")
+    # What another flow took of it is not what flow 1 has.
+    even = 3_750_000
+    of = {
+        "tcp-reno": _going(1.0, 1.0, 1.0, late_bytes=even),
+        "tcp-newreno": [*_going(1.1, late_bytes=4_125_000), *_going(0.4, late_bytes=even),
+                        *_going(1.6, late_bytes=6_000_000)],
+    }  # fmt: skip
+    found = made(tmp_path / "c", of, text=GOING.replace("copies = 2", "copies = 3"))
+    assert begun not in unlike.reasons(found, found.plan.cells, "goodput@1")
+    # Datagrams in one cell are none beside connections, and have a number of their own.
+    of = {p: flows[:2] for p, flows in of.items()}
+    of["tcp-newreno"][1:] = _going(0.4, late_bytes=even, protocol="udp")
+    found = made(tmp_path / "d", of, text=GOING)
+    assert begun in unlike.reasons(found, found.plan.cells, "goodput@1")
 
 
 def test_what_a_plan_has_everywhere_is_told() -> None:

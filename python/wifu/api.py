@@ -167,8 +167,7 @@ class Results:
             raise LabError(why)
         names = [c.name for c in self.cells(where)]
         name = metrics.column(metric)
-        if name not in self.runs:
-            self.look_up(metric)
+        self.look_up(metric)
         if cutoff.of_finished(metric) and (own := cutoff.of_finished_alone(metric)) in self.runs:
             name = own
         if name not in self.ok:
@@ -190,7 +189,7 @@ class Results:
         """Adds to `runs` a metric of a flow alone that the plan does not name, from the outcomes;
         others are there.
         """
-        if "@" not in metric:
+        if "@" not in metric or metrics.column(metric) in self.runs:
             return
         scenarios = {cell.name: cell.scenario for cell in self.plan.cells}
         found: dict[str, dict[Any, float]] = {}

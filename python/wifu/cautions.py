@@ -58,6 +58,7 @@ from wifu import (
     turns,
     unused,
     waited,
+    walking,
     ways,
     wholerun,
 )
@@ -505,6 +506,7 @@ SAID = (
     lasting.words,
     happenings.words,
     backoff.words,
+    walking.words,
     _unconnected,
     failing,
     brief,

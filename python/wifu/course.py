@@ -105,18 +105,23 @@ def _found(results: Results, cells: Sequence[Cell], metric: str) -> list[Pair]:
     found, (base, only) = _of(results, cells, metric), parts(metric)
     if found or only is None or not shared(results, cells, metric):
         return found
-    rows = carriers(rows_of(results, cells))
-    others = sorted(set(rows.loc[going(rows, cells) & rows["flow"].ne(only), "flow"].astype(int)))
-    means = rows["goodput_bps"].astype(float).groupby([rows["cell"], rows["flow"]]).mean()
-    given: dict[tuple[str, str], list[Pair]] = {}
+    rows = rows_of(results, cells)
+    on = carriers(rows)
+    others = sorted(set(on.loc[going(on, cells) & on["flow"].ne(only), "flow"].astype(int)))
+    means = rows.assign(rate=rows["goodput_bps"].astype(float)).pivot_table(
+        index="cell", columns="flow", values="rate", aggfunc="mean"
+    )
+    early: dict[tuple[str, str], list[Pair]] = {}
     for n in others:
         for pair in _of(results, cells, f"{base}@{n}"):
-            given.setdefault((pair.one, pair.other), []).append(pair._replace(flow=n))
+            early.setdefault((pair.one, pair.other), []).append(pair._replace(flow=n))
     explained: list[Pair] = []
-    for (one, other), pairs in given.items():
-        gains = means.get((other, only), np.nan) - means.get((one, only), np.nan)
-        lost = sum(means[one, pair.flow] - means[other, pair.flow] for pair in pairs)
-        explained += pairs if gains > 0 and lost >= HALF * gains else []
+    for (one, other), pairs in early.items():
+        lost = means.loc[one] - means.loc[other]
+        given, net = lost.reindex([pair.flow for pair in pairs]).sum(), lost.reindex(others).sum()
+        more = -lost.get(only, 0.0)
+        # What others took of it went to them.
+        explained += pairs if more > 0 and min(given, net) >= HALF * more else []
     return explained
 
 

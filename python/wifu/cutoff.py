@@ -284,7 +284,7 @@ def beside(results: Results, cell: Cell, metric: str) -> str:
 def unsettled(results: Results, cell: Cell, metric: str) -> set[int]:
     """The numbers of those of these runs in which a metric depends on what was cut off."""
     found, name = runs(results, cell, metric), settled(metric)
-    if found and column(metric) not in results.runs:
+    if found:
         results.look_up(metric)
     if not found or name not in results.runs:
         return found

@@ -33,7 +33,7 @@ class Returns(NamedTuple):
     links: Mapping[Link, tuple[str, ...]]
     traces: tuple[str, ...]
     times: tuple[float, ...]
-    """When what comes back goes and comes, in seconds."""
+    """When anything goes or comes, in seconds: links, and nodes of such traces."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -43,72 +43,69 @@ class Returns(NamedTuple):
 def returns(scenario: Mapping[str, Any]) -> Returns:
     """Those of a scenario."""
     found: dict[Link, list[str]] = {}
-    open_since: dict[Link, float | None] = {}
-    times: list[float] = []
     back: set[Link] = set()
-    for event in sorted(scenario.get("event") or [], key=_at):
+    times: list[float] = []
+    events = scenario.get("event")
+    for event in events if isinstance(events, list) else []:
         if not isinstance(event, dict):
             continue
         what = "restore" if "restore" in event else "cut"
         if isinstance(ends := event.get(what), list):
-            link = frozenset(map(str, ends))
-            found.setdefault(link, []).append(f"{what} {event.get('at')}")
-            if what == "cut":
-                open_since.setdefault(link, _at(event))
-                continue
-            back.add(link)
-            if (since := open_since.pop(link, None)) is not None:
-                times += [since, _at(event)]
+            at, link = _at(event), frozenset(map(str, ends))
+            found.setdefault(link, []).append(f"{what} {at:g}")
+            back |= {link} if what == "restore" else set()
+            times.append(at)
     traces = []
     for moving in scenario.get("mobility") or []:
         if isinstance(moving, dict) and (rows := moving.get("rows")):
             told = json.dumps(rows, default=str)
-            if away := _away(told):
+            way = _way(told)
+            if way.back:
                 traces.append(told)
-                times += away
+                times += way.times
     links = {link: tuple(at) for link, at in found.items() if link in back}
     return Returns(links, tuple(traces), tuple(times))
 
 
-def _at(event: Any) -> float:
+def _at(event: Mapping[str, Any]) -> float:
     """When an event happens; what is wrong is told where it is checked."""
     with suppress(LabError):
-        return values.seconds(event.get("at", 0)) if isinstance(event, dict) else 0.0
+        return values.seconds(event.get("at", 0))
     return 0.0
 
 
-@lru_cache(maxsize=256)
-def _away(told: str) -> tuple[float, ...]:
-    """When nodes of a trace go away and come back, nearer again to where they were than they had
-    been: each is half of how far it goes from there, on straight lines between rows.
+class _Way(NamedTuple):
+    """Whether a node of a trace is nearer again to where it was than it had been, and when nodes
+    move, in seconds.
     """
+
+    back: bool
+    times: tuple[float, ...]
+
+
+@lru_cache(maxsize=256)
+def _way(told: str) -> _Way:
     by: dict[str, list[tuple[float, float, float]]] = {}
     with suppress(TypeError, ValueError):
         for at, node, x, y in json.loads(told):
             row = (float(at), float(x), float(y))
             by.setdefault(str(node), []).append(row)
-    found: set[float] = set()
+    back, moves = False, set()
     for rows in by.values():
         times, places = np.array(rows)[:, 0], np.array(rows)[:, 1:]
-        for n in range(len(rows) - 2):
-            far = np.hypot(*(places[n:] - places[n]).T)
-            most = np.maximum.accumulate(far)[:-1]
-            back = np.flatnonzero((most >= FAR) & (far[1:] < NEARER * most))
-            if len(back):
-                found |= set(_crossed(times[n:], far, NEARER * most[back[0]], int(back[0]) + 1))
-    return tuple(sorted(found))
+        moved = (places[1:] != places[:-1]).any(axis=1)
+        moves |= {*times[:-1][moved].tolist(), *times[1:][moved].tolist()}
+        back = back or _comes_back(places)
+    return _Way(back, tuple(sorted(moves)))
 
 
-def _crossed(
-    times: NDArray[np.float64], far: NDArray[np.float64], half: float, back: int
-) -> tuple[float, float]:
-    """When on its way to row `back` a node is `half` away first and for the last time."""
-
-    def between(near: int, away: int) -> float:
-        return float(np.interp(half, far[[near, away]], times[[near, away]]))
-
-    gone = int(np.argmax(far > half))
-    return between(gone - 1, gone), between(back, back - 1)
+def _comes_back(places: NDArray[np.float64]) -> bool:
+    for n in range(len(places) - 2):
+        far = np.hypot(*(places[n:] - places[n]).T)
+        away = np.maximum.accumulate(far)[:-1]
+        if ((away >= FAR) & (far[1:] < NEARER * away)).any():
+            return True
+    return False
 
 
 def crossing(results: Results, cell: Cell) -> set[int]:

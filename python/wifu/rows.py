@@ -44,7 +44,7 @@ class Results(Protocol):
         """A metric of the runs of cells."""
 
     def look_up(self, metric: str) -> None:
-        """Adds to `runs` a metric of a flow alone that the plan does not name."""
+        """Adds to `runs` a metric of a flow alone that is not there, as no plan names it."""
 
     def outcome(self, cell: Cell | str, run: int = 1) -> dict[str, Any]:
         """The whole outcome of a run."""
