@@ -132,6 +132,17 @@ def test_tables_without_their_runs_have_what_their_plan_names(
         found.interval("delay_median@1", cut)
 
 
+@pytest.mark.parametrize("name", ["results", "runs"])
+def test_a_table_that_is_none_is_named(results: wifu.Results, tmp_path: Path, name: str) -> None:
+    copy = tmp_path / "broken"
+    shutil.copytree(results.folder, copy)
+    (copy / f"{name}.parquet").write_text("garbage")
+    with pytest.raises(LabError, match=f"{name}.parquet: is no table that can be read: delete it"):
+        wifu.load(copy)
+    (copy / f"{name}.parquet").unlink()
+    assert len(wifu.load(copy).runs) == len(results.runs)
+
+
 def test_tables_for_other_programs_have_the_time_so_far(results: wifu.Results) -> None:
     """Who averages a column gets what the summary says, and can tell of what it is."""
     runs = pd.read_parquet(results.folder / "runs.parquet")

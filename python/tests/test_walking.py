@@ -40,6 +40,7 @@ def test_how_quick_nodes_are_is_not_all_in_which_cells_differ(tmp_path: Path) ->
         found = made(tmp_path / name, of, text=plan)
         cells = found.plan.groups()[0]
         assert (WHY in unlike.reasons(found, cells, "goodput")) == told, name
+        assert not more or WHY in unlike.reasons(found, cells, "routeless")
         assert ("(from point to point: tcp-reno_slow 104 s" in said(found, "goodput")) == told
     assert not found.plan.cells[0].scenario["mobility"][0].get("pause")
 

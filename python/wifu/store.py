@@ -301,7 +301,11 @@ def read_parquet(path: Path, table: str, axes: Iterable[str] = ()) -> pd.DataFra
     """Read one of the tables `OLD_COLUMNS`, with today's names; an axis keeps its own."""
     kept = set(axes)
     names = {k: v for k, v in OLD_COLUMNS[table].items() if k not in kept}
-    return pd.read_parquet(path).rename(columns=names)
+    try:
+        return pd.read_parquet(path).rename(columns=names)
+    except (OSError, ValueError) as e:  # what pyarrow says of files that are none of its own
+        again = "" if table == "series" else ": delete it, and it is made again from those of runs"
+        raise LabError(f"{path}: is no table that can be read{again}") from e
 
 
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from wifu import values
 from wifu.cells import Cell
 from wifu.errors import LabError
+from wifu.metrics import parts
 from wifu.rows import Results, alongside, flows_of
 from wifu.stamps import first
 
@@ -51,10 +52,12 @@ def _apart(a: float, b: float) -> float:
     return (square + 2.5 * logs) / 15
 
 
-def _behind(results: Results, cell: Cell) -> float:
+def _behind(results: Results, cell: Cell, metric: str) -> float:
     """How many such ways nodes of a cell have behind them, the slowest of them, when what is
-    measured begins; none where nodes stand.
+    measured begins; none where nodes stand, or of what is of the whole run.
     """
+    if parts(metric)[0] == "routeless":
+        return 0.0
     with suppress(LabError, KeyError, TypeError, ValueError, ZeroDivisionError):
         legs = [leg(moving) for moving in _walks(cell.scenario)]
         begin = min((values.seconds(f.get("start", 0)) for _, f in flows_of(cell)), default=0.0)
@@ -65,28 +68,26 @@ def _behind(results: Results, cell: Cell) -> float:
     return 0.0
 
 
-def _unlike(results: Results, cells: Sequence[Cell]) -> list[Cell]:
+def _unlike(results: Results, cells: Sequence[Cell], metric: str) -> list[Cell]:
     """Of cells whose nodes walk in other ways those in which they are still to leave where they
     began.
     """
     told = {json.dumps(_walks(cell.scenario), sort_keys=True, default=str) for cell in cells}
     if len(told) < 2:
         return []
-    return [cell for cell in cells if _behind(results, cell) < LEGS]
+    return [cell for cell in cells if _behind(results, cell, metric) < LEGS]
 
 
 def near(results: Results, cells: Sequence[Cell], metric: str) -> bool:
     """Whether it is so in some of these cells."""
-    del metric
-    return bool(_unlike(results, cells))
+    return bool(_unlike(results, cells, metric))
 
 
 def words(results: Results, cells: Sequence[Cell], metric: str) -> str:
     """The same in words."""
-    del metric
     found: dict[str, Cell] = {}
     for group in alongside(results, cells):
-        found |= {cell.name: cell for cell in _unlike(results, group)}
+        found |= {cell.name: cell for cell in _unlike(results, group, metric)}
     if not found:
         return ""
     took = {}

@@ -301,7 +301,7 @@ impl FromStr for Rate {
             Some('b') | None => 1.0,
             _ => 0.0,
         };
-        let known = match lower.trim_start_matches(['k', 'm', 'g']) {
+        let known = match lower.strip_prefix(['k', 'm', 'g']).unwrap_or(&lower) {
             "b" | "bit" | "bits" => true,
             "" | "bps" => !timed,
             _ => false,
@@ -501,7 +501,15 @@ mod tests {
         }
         assert_eq!("6".parse(), Ok(Rate(6)));
         // Whatever is a second's there.
-        for text in ["1M/s", "1/s", "1Mbps/s", "1 Mbit/min", "1 megabit"] {
+        for text in [
+            "1M/s",
+            "1/s",
+            "1Mbps/s",
+            "1 Mbit/min",
+            "1 megabit",
+            "10kg",
+            "1mkbit",
+        ] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }
     }

@@ -1058,6 +1058,16 @@ fn what_is_everywhere_and_what_stays_is_said_before_the_run() {
     assert!(!said(&row).contains(stays));
     let moving = said(&format!("{drop}nodes = [\"n3\"]\n{moves}"));
     assert!(moving.contains(input), "{moving}");
+    // Between two rows ways follow from links, and go elsewhere as nodes move.
+    let rows = "[topology.placement]\nkind = \"rows\"\ncount = 2\nrows = 2\nspacing_m = 50.0\n\
+                gap_m = 50.0\n";
+    let between = said(&format!(
+        "{rows}{flow}[[handler]]\nuse = \"drop\"\np = 0.001\n{moves}"
+    ));
+    assert!(
+        between.contains("hooks = [\"forward\"] is once"),
+        "{between}"
+    );
     let follows = format!("{row}{moves}[routing]\nkind = \"etx\"\n");
     assert!(!said(&follows).contains(stays));
     let listed = "[routing]\nkind = \"static\"\nroutes = [{ from = \"n1\", to = \"n3\", via = \"n3\" }, \

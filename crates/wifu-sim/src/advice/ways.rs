@@ -82,8 +82,8 @@ impl Ways<'_> {
     /// Whether packets of flows pass one of these nodes on their way, or any at all if none is
     /// named; where ways change as nodes move or are not known, they may.
     pub(super) fn relayed(&self, by: &[String]) -> bool {
-        let moves = !self.scenario.mobility.is_empty() && self.stays().is_none();
-        if moves || self.flows.iter().any(Vec::is_empty) {
+        let moves = !self.scenario.mobility.is_empty();
+        if (moves && !self.fixed()) || self.flows.iter().any(Vec::is_empty) {
             return true;
         }
         let inside = |path: &Vec<u16>| path.len().saturating_sub(1);
@@ -93,7 +93,18 @@ impl Ways<'_> {
             .any(|node| by.is_empty() || by.iter().any(|name| self.plan.index(name) == Some(*node)))
     }
 
-    /// Whether packets go along a row of nodes.
+    /// Whether all flows' packets go the same way all the time: off a row and between two of them
+    /// ways follow from links.
+    fn fixed(&self) -> bool {
+        let along = |path: &Vec<u16>| {
+            let mut rows = self.rows.iter();
+            rows.any(|row| path.iter().all(|node| row.contains(node)))
+        };
+        self.scenario.routing.kind == RoutingKind::Static
+            || (self.in_rows() && self.flows.iter().all(along))
+    }
+
+    /// Whether packets go along rows of nodes, where there are.
     fn in_rows(&self) -> bool {
         let kind = self.scenario.routing.kind;
         matches!(kind, RoutingKind::Auto | RoutingKind::Chain) && !self.rows.is_empty()
